@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the variables tables of the roles' READMEs from their argument specs; with --check only compare."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKS = re.compile(r"(<!-- variables: begin -->\n).*?(<!-- variables: end -->)", re.DOTALL)
+MARKUP = re.compile(r"\b[A-Z]\(([^)]*)\)")
+
+
+def table(options: dict[str, dict[str, Any]]) -> str:
+    """Return the Markdown table of one role's variables, in the order of the argument spec."""
+    rows = ["| variable | type | default | meaning |", "|---|---|---|---|"]
+    for name, option in options.items():
+        description = option["description"]
+        words = description if isinstance(description, str) else " ".join(description)
+        meaning = MARKUP.sub(r"`\1`", words).replace("|", "\\|")
+        default = yaml.safe_dump(option.get("default"), default_flow_style=True).removesuffix("...\n").strip()
+        shown = "required" if option.get("required") else f"`{default}`"
+        rows.append(f"| `{name}` | {option.get('type', 'str')} | {shown} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def refreshed(readme: Path) -> str:
+    """Return the text of a role's README with its table as it has to be."""
+    spec = yaml.safe_load((readme.parent / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options = spec["argument_specs"]["main"].get("options", {})
+    text, count = MARKS.subn(lambda m: m[1] + table(options) + m[2], readme.read_text(encoding="utf-8"))
+    if count != 1:
+        raise SystemExit(
+            f"{readme}: needs exactly one pair of 'variables: begin' and 'variables: end' marks."
+        )
+    return text
+
+
+def stale() -> list[Path]:
+    """Return the READMEs whose table differs from the argument spec."""
+    specs = sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))
+    readmes = [spec.parent.parent / "README.md" for spec in specs]
+    return [readme for readme in readmes if refreshed(readme) != readme.read_text(encoding="utf-8")]
+
+
+if __name__ == "__main__":
+    for path in stale():
+        print(path.relative_to(ROOT))
+        if "--check" in sys.argv:
+            raise SystemExit("Run docs/generate.py to refresh the tables.")
+        path.write_text(refreshed(path), encoding="utf-8")

@@ -1,0 +1,105 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action plugin of the same name."""
+
+DOCUMENTATION = r"""
+module: mysqld_plan
+short_description: Observe a host and plan what has to change
+description:
+  - Runs M(fleet.mysqltune.mysqld_info) on the host and compares what it saw with what is desired. One remote call, read only.
+  - A host that must not or cannot be changed is no failed task - RV(plan.status) and RV(plan.message) tell it, so that
+    a playbook can report every host before it fails any.
+version_added: 0.1.0
+author: fleet.mysqltune contributors
+options:
+  desired:
+    description: What the host has to become.
+    type: dict
+    required: true
+    suboptions:
+      allocator:
+        description: The allocator and how it is delivered.
+        type: dict
+        required: true
+        suboptions:
+          name:
+            description: Name of the allocator, V(system), V(linked), or the absolute path of a library.
+            type: str
+            required: true
+          delivery:
+            description: V(auto), or the one method to insist on (V(systemd) or V(mysqld_safe)).
+            type: str
+            default: auto
+          search_path:
+            description: More directories or files to look for allocator libraries in.
+            type: list
+            elements: str
+            default: []
+      run_id:
+        description: The run whose own lease is not in the way.
+        type: str
+        default: ""
+      defaults_file:
+        description: Client option file with SQL credentials on the host; empty means socket authentication as root.
+        type: str
+        default: ""
+      benchmark:
+        description: V(none) or V(before_after).
+        type: str
+        default: none
+      benchmark_replication_members:
+        description: Consent to measure on a server that takes part in replication.
+        type: bool
+        default: false
+      include_primaries:
+        description: Consent to restart primaries.
+        type: bool
+        default: false
+      include_cluster_members:
+        description: Consent to restart members of Galera clusters and of group replication.
+        type: bool
+        default: false
+attributes:
+  check_mode:
+    description: Reads only, so that check mode makes no difference.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Observe and plan
+  fleet.mysqltune.mysqld_plan:
+    desired:
+      allocator:
+        name: jemalloc
+  register: seen
+
+- name: Show what would happen
+  ansible.builtin.debug:
+    var: seen.summary
+"""
+
+RETURN = r"""
+observed:
+  description: What M(fleet.mysqltune.mysqld_info) saw.
+  returned: success
+  type: dict
+plan:
+  description:
+    - RV(plan.status) is V(nothing), V(change), V(stopped), V(refused) or V(failed), with RV(plan.reason) and RV(plan.message).
+    - RV(plan.instances) says per instance what to do (RV(plan.instances[].action)), how, with which library, and why.
+  returned: success
+  type: dict
+summary:
+  description: One line per instance, or the one line that says why the host was not planned.
+  returned: success
+  type: list
+  elements: str
+targets:
+  description: The instances to restart, each with the library that it must end up with.
+  returned: success
+  type: list
+  elements: dict
+"""

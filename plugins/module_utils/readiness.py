@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wait for a server: it is ready when it has answered a query, whatever its launcher says."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Callable, NamedTuple, Optional, Tuple
+
+from .restart import Launcher, Log, State
+from .servers import Process, alive
+from .sql import SqlError
+
+TICK = 0.02
+LOOK = 0.2
+ASK_ANYWAY = 0.5
+ASK_WITHOUT_SOCKET = 0.1
+GRACE = 2.0
+EXTENSION = 15.0
+Ping = Callable[[float], Optional[SqlError]]
+"""Ask the server something within so many seconds; None if it answered, else what went wrong."""
+
+REFUSALS = re.compile(r"ERROR (1820|1862)\b")
+"""The account's password has expired: the server answers, and refuses."""
+
+
+class Ready(NamedTuple):
+    """How the wait ended: ``answered``, ``crash``, ``hang`` or ``not_restarted``.
+
+    ``not_restarted``: the launcher has ended, and the old process still runs; nothing was killed.
+    ``seconds`` are those since the wait's ``begin``. ``denied``: the server answered, but refused our account.
+    """
+
+    status: str
+    seconds: float
+    words: str = ""
+    denied: bool = False
+
+
+@dataclass
+class Limits:
+    """Seconds until the first answer after the old process has gone, and more while recovery proceeds."""
+
+    start: float = 120.0
+    recovery: float = 900.0
+    stop: float = 1200.0
+
+
+def mark_of(socket: Optional[str]) -> Optional[Tuple[int, int]]:
+    """Return what tells one listening of a server from the next, None if there is no socket file."""
+    try:
+        status = os.stat(socket or "")
+    except OSError:
+        return None
+    return status.st_ino, status.st_ctime_ns
+
+
+@dataclass
+class Wait:
+    """One wait for one start of one server; ``server`` finds its process, ``keeper`` tells of a mysqld_safe.
+
+    The socket file is looked at every 20 ms, which costs next to nothing; the client is only run when the
+    file is a new one (or now and then, should the file be elsewhere).
+    """
+
+    launcher: Launcher
+    log: Log
+    ping: Ping
+    socket: Optional[str]
+    old: Optional[Process]
+    old_mark: Optional[Tuple[int, int]]
+    begin: float
+    limits: Limits
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    server: Callable[[], Optional[Process]] = lambda: None
+    keeper: Callable[[], bool] = lambda: False
+    tell: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._asked = self._looked = self._missing_since = self.clock()
+        self._seen: Optional[Process] = None
+
+    def until_answered(self) -> Ready:
+        """Return when the server answers, has crashed, or the time is over."""
+        stuck = self._wait_for_stop()
+        if stuck:
+            return stuck
+        deadline = self.clock() + self.limits.start
+        hard = deadline + self.limits.recovery
+        while True:
+            now = self.clock()
+            ended = self._ask(deadline - now) or self._look(now)
+            if ended:
+                return ended
+            if now >= deadline:
+                if now >= hard or not self.log.recovering():
+                    return self._ended(State("hang", f"no answer within {now - self.begin:.0f} s"))
+                deadline = min(now + EXTENSION, hard)
+            self.sleep(TICK)
+
+    def _wait_for_stop(self) -> Optional[Ready]:
+        """Wait until the old process has gone; return why it does not go."""
+        while alive(self.old):
+            now = self.clock()
+            if now >= self.begin + self.limits.stop:
+                words = f"the old process did not stop within {self.limits.stop:.0f} s"
+                return self._ended(State("hang", words))
+            stuck = self._look_at_stop(now)
+            if stuck:
+                return stuck
+            self.sleep(TICK)
+        self._missing_since = self.clock()
+        return None
+
+    def _look_at_stop(self, now: float) -> Optional[Ready]:
+        """Look now and then whether the launcher has ended although the old process still runs."""
+        if not self._due(now):
+            return None
+        self.tell()
+        state = self.launcher.state()
+        if state.phase == "pending":
+            self._missing_since = now
+        elif (state.phase != "up" or now - self._missing_since >= GRACE) and alive(self.old):
+            return self._ended(State("not_restarted", f"{state.words}, but the old process still runs"))
+        return None
+
+    def _due(self, now: float) -> bool:
+        if now - self._looked < LOOK:
+            return False
+        self._looked = now
+        return True
+
+    def _look(self, now: float) -> Optional[Ready]:
+        """Look at launcher and processes now and then; return how the start failed, None while it did not."""
+        if not self._due(now):
+            return None
+        self.tell()
+        state = self.launcher.state()
+        if state.phase in ("crash", "hang"):
+            return self._ended(state)
+        server = self.server()
+        if self._seen and server and server != self._seen and not alive(self._seen):
+            words = f"process {self._seen.pid} ended and was started again as {server.pid}"
+            return self._ended(State("crash", words))
+        self._seen = server or self._seen
+        if server or self.keeper() or state.phase != "up":
+            self._missing_since = now
+        elif now - self._missing_since >= GRACE:
+            return self._ended(State("crash", f"{state.words}, but no server process is left"))
+        return None
+
+    def _ask(self, left: float) -> Optional[Ready]:
+        """Ask if the socket is a new one, or if the last time was long ago."""
+        pause = ASK_ANYWAY if self.socket else ASK_WITHOUT_SOCKET
+        if mark_of(self.socket) in (None, self.old_mark) and self.clock() - self._asked < pause:
+            return None
+        error = self.ping(max(min(left, 5.0), 1.0))
+        self._asked = self.clock()
+        seconds = self._asked - self.begin
+        if error is None:
+            return Ready("answered", seconds)
+        if denied(error):
+            return Ready("answered", seconds, "it answers, but refuses our account", denied=True)
+        return None
+
+    def _ended(self, state: State) -> Ready:
+        return Ready(state.phase, self.clock() - self.begin, state.words)
+
+
+def settle(
+    launcher: Launcher,
+    server: Callable[[], Optional[Process]],
+    expected: Optional[Process],
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Optional[str]:
+    """Watch the server for some seconds; return what went wrong, None if it is still the same process."""
+    limit = clock() + seconds
+    while True:
+        state = launcher.state()
+        if state.phase in ("crash", "hang"):
+            return state.words
+        now = server()
+        if now is None or (expected and now != expected):
+            pid = expected.pid if expected else "?"
+            return f"process {pid} ended within {seconds:g} s of its first answer"
+        if clock() >= limit:
+            return None
+        sleep(min(LOOK, seconds) or TICK)
+
+
+def denied(error: SqlError) -> bool:
+    """Tell whether the server answered with a refusal of the account: it is up, only we may not ask."""
+    return error.kind == "access_denied" or bool(REFUSALS.search(error.message))

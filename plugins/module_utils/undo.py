@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Undo what a run did to the files of this host, from its journal alone.
+
+A file is put back only if it is still what the run left there; else our part is taken out of it, if its kind
+can do that, or it is left alone and the outcome says what differs. Killed half way, it is simply done again.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from .command import Completed
+from .command import run as run_command
+from .decision import Step, decide
+from .durable import (
+    FileState,
+    append_record,
+    discard,
+    make_directory,
+    missing_directories,
+    read_state,
+    remove,
+    replace,
+    sync_directory,
+)
+from .lease import STATE_ROOT, JournalError, release, take
+from .runlog import (
+    Change,
+    Image,
+    Run,
+    abandoned,
+    journal_path,
+    program_running,
+    undo_order,
+)
+
+RunCommand = Callable[..., Completed]
+
+
+@dataclass
+class Outcome:
+    """What was undone, file by file. ``ok`` is False if a file was left alone or a command failed."""
+
+    run_ids: List[str] = field(default_factory=list)
+    changed: bool = False
+    ok: bool = True
+    message: str = "nothing to undo"
+    files: List[Dict[str, str]] = field(default_factory=list)
+    refused: List[str] = field(default_factory=list)
+    diff: List[Dict[str, str]] = field(default_factory=list)
+    foreseen: Dict[str, Union[FileState, Step, None]] = field(default_factory=dict, repr=False)
+    """In check mode: the files as they would be by now."""
+
+
+def restore(
+    run_id: Optional[str],
+    root: str = STATE_ROOT,
+    run: RunCommand = run_command,
+    check: bool = False,
+) -> Outcome:
+    """Undo ``run_id`` through every later run, or the latest run if it is None; ``check`` only tells.
+
+    The lease is taken for it and given back. ``LeaseHeld`` or ``JournalError`` before anything is touched.
+    """
+    order = undo_order(root, run_id)
+    if not order or check:
+        return undo_runs(order, run, check)
+    holder = order[-1].run_id
+    take(holder, root)
+    try:
+        return undo_runs(order, run)
+    finally:
+        release(holder, root)
+
+
+def recover(root: str = STATE_ROOT, own: Optional[str] = None, run: RunCommand = run_command) -> Outcome:
+    """Put back the files of every run that was killed, the latest first, under the lease of ``own``."""
+    left = abandoned(root, own)
+    if left and own:
+        take(own, root)
+    return undo_runs(left, run)
+
+
+def undo_runs(
+    order: Sequence[Run],
+    run: RunCommand = run_command,
+    check: bool = False,
+    final: bool = True,
+    own_program: bool = False,
+) -> Outcome:
+    """Undo these runs, the latest first; the caller has the lease.
+
+    ``final`` False leaves them in the state ``restoring``, for a caller that has to restart the servers too.
+    A run whose detached program is at work is refused, but not by that program itself (``own_program``).
+    """
+    outcome = Outcome()
+    if not own_program:
+        refuse_running(order)
+    for undone in order:
+        _undo_run(undone, outcome, run, check, final)
+        if not outcome.ok:
+            break
+    if order:
+        outcome.message = _message(outcome, check)
+    return outcome
+
+
+def refuse_running(order: Sequence[Run]) -> None:
+    """Raise ``JournalError`` if a detached program of these runs is at work."""
+    alive = [run.run_id for run in order if program_running(run.run_id, run.root)]
+    if alive:
+        raise JournalError(
+            f"the transaction of run {alive[0]} is still at work on this host and ends by itself, in a "
+            "commit or in the old state. Wait for it, then ask again."
+        )
+
+
+def _undo_run(undone: Run, outcome: Outcome, run: RunCommand, check: bool, final: bool) -> None:
+    outcome.run_ids.append(undone.run_id)
+    if not check:
+        mark(undone, "restoring")
+    steps = [
+        (change, _undo_file(undone, change, outcome, check))
+        for change in reversed(list(undone.changes.values()))
+    ]
+    refused = [f"{change.path} {step.words}" for change, step in steps if step.action == "refuse"]
+    if not check:
+        _remove_directories(undone, outcome)
+        refused += _run_commands(undone, run)
+    outcome.refused += refused
+    outcome.ok = not outcome.refused
+    if check:
+        return
+    if refused:
+        mark(undone, "restore_failed", "; ".join(refused), "differs")
+    elif final:
+        how = (
+            "was undone"
+            if undone.state in ("committed", "restore_failed")
+            else f"was interrupted ({undone.state})"
+        )
+        mark(undone, "restored", f"{undone.run_id} {how}, its files are as before")
+
+
+def mark(undone: Run, state: str, message: str = "", reason: str = "") -> None:
+    """Write the state of a run down."""
+    record = {"op": "state", "state": state, "message": message, "reason": reason, "time": time.time()}
+    append_record(journal_path(undone.run_id, undone.root), record)
+
+
+def _undo_file(undone: Run, change: Change, outcome: Outcome, check: bool) -> Step:
+    """Undo one file, or only tell how."""
+    current = outcome.foreseen[change.path] if change.path in outcome.foreseen else _read(change.path)
+    step = current if isinstance(current, Step) else decide(change, current, _blob(undone, change.before))
+    if check:
+        foreseen = current if step.action in ("none", "refuse") else step.state
+        outcome.foreseen[change.path] = foreseen
+    else:
+        if os.path.isdir(os.path.dirname(change.temp)):
+            discard(change.temp)
+        _apply(change, step)
+    if step.action in ("write", "remove"):
+        outcome.changed = True
+        outcome.diff.append(_diff(change, step))
+    outcome.files.append({"run_id": undone.run_id, "path": change.path, "action": step.words})
+    return step
+
+
+def _read(path: str) -> Union[FileState, Step, None]:
+    """Return the file as it is, or the step that leaves it alone because it cannot be read."""
+    try:
+        return read_state(path)
+    except OSError as error:
+        return Step("refuse", f"cannot be read any more ({error.strerror}); it was left alone")
+
+
+def _blob(undone: Run, before: Image) -> Optional[FileState]:
+    """Return the state before the run from its blob; None if there was no file."""
+    if before.sha256 is None:
+        return None
+    kept = read_state(os.path.join(undone.directory, "blobs", before.sha256))
+    if kept is None or kept.sha256 != before.sha256:
+        raise JournalError(
+            f"the before-image {before.sha256} of run {undone.run_id} is missing or damaged under "
+            f"{undone.directory}/blobs. Put the file back from a backup."
+        )
+    xattrs = {name: base64.b64decode(text) for name, text in before.xattrs}
+    return FileState(kept.content, before.mode or 0, before.uid or 0, before.gid or 0, xattrs)
+
+
+def _apply(change: Change, step: Step) -> None:
+    try:
+        if step.action == "remove":
+            remove(change.path)
+        elif step.action == "write" and step.state:
+            for directory in missing_directories(os.path.dirname(change.path)):
+                make_directory(directory, 0o755)
+            replace(change.path, step.state, change.temp)
+    except OSError as error:
+        raise JournalError(
+            f"cannot put {change.path} back: {error.strerror}. Make room or access, then ask again."
+        ) from error
+
+
+def _remove_directories(undone: Run, outcome: Outcome) -> None:
+    for path in reversed(undone.directories):
+        try:
+            os.rmdir(path)
+            sync_directory(os.path.dirname(path))
+        except OSError:
+            continue
+        outcome.changed = True
+        outcome.files.append({"run_id": undone.run_id, "path": path, "action": "removed the empty directory"})
+
+
+def _run_commands(undone: Run, run: RunCommand) -> List[str]:
+    failed = []
+    for argv in undone.commands:
+        done = run(argv, timeout=90.0)
+        if done.rc:
+            failed.append(f"{' '.join(argv)} failed: {(done.err or done.out).strip()[-300:]}")
+    return failed
+
+
+def _diff(change: Change, step: Step) -> Dict[str, str]:
+    """Say what changes without showing contents: option files hold passwords."""
+    return {
+        "before_header": change.path,
+        "after_header": change.path,
+        "before": "as this run left it\n",
+        "after": f"{step.words}\n",
+    }
+
+
+def _message(outcome: Outcome, check: bool) -> str:
+    names = ", ".join(outcome.run_ids)
+    if not outcome.ok:
+        return f"{names} could not be undone as a whole: {'; '.join(outcome.refused)}"
+    return f"{names} would be undone" if check else f"{names} undone"
+
+
+def facts(outcome: Outcome) -> Mapping[str, Any]:
+    """Return the outcome as a module returns it."""
+    return {
+        "run_ids": outcome.run_ids,
+        "changed": outcome.changed,
+        "files": outcome.files,
+        "msg": outcome.message,
+    }

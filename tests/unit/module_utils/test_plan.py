@@ -1,0 +1,331 @@
+import copy
+
+import pytest
+from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, restart_refusal, summary
+
+TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+
+def instance(**changes):
+    base = {
+        "name": "mariadb.service",
+        "pid": 100,
+        "exe": "/usr/sbin/mariadbd",
+        "bits": 64,
+        "machine": "x86_64",
+        "secure_exec": False,
+        "confinement": "unconfined",
+        "launcher": {"kind": "systemd", "unit": "mariadb.service", "script": None, "init_script": None},
+        "topology": {"role": "standalone", "replica": False, "peers": [], "error": None},
+        "allocator": {
+            "name": "system",
+            "path": "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "configured": [],
+            "managed": False,
+            "environ": "",
+            "mapped": [],
+            "deleted": [],
+            "linked": None,
+            "bound": {
+                "malloc": "/usr/lib/x86_64-linux-gnu/libc.so.6",
+                "free": "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            },
+            "level": "effective",
+            "reason": None,
+        },
+    }
+    for key, value in changes.items():
+        base[key] = {**base[key], **value} if isinstance(value, dict) else value
+    return base
+
+
+def tuned(**changes):
+    return instance(
+        allocator={
+            "name": "tcmalloc",
+            "path": TCMALLOC,
+            "configured": [TCMALLOC],
+            "managed": True,
+            "environ": TCMALLOC,
+            "mapped": [TCMALLOC],
+            "bound": {"malloc": TCMALLOC, "free": TCMALLOC},
+        },
+        **changes,
+    )
+
+
+def library(path=TCMALLOC, allocator="tcmalloc", **changes):
+    return {
+        "path": path,
+        "real_path": path,
+        "allocator": allocator,
+        "bits": 64,
+        "machine": "x86_64",
+        "package": "libgoogle-perftools4",
+        "usable": True,
+        "reason": None,
+        **changes,
+    }
+
+
+def observed(*instances, libraries=(), **changes):
+    return {
+        "host": {"machine": "x86_64", "distribution": {"id": "debian", "version": "12", "like": []}},
+        "instances": list(instances),
+        "libraries": list(libraries),
+        "lease": None,
+        "unfinished": [],
+        "last_run": None,
+        **changes,
+    }
+
+
+def desired(name="tcmalloc", delivery="auto", **changes):
+    return {
+        "allocator": {"name": name, "delivery": delivery},
+        "benchmark": "none",
+        "run_id": "run",
+        **changes,
+    }
+
+
+def test_a_virgin_host_gets_the_library_and_one_restart():
+    result = plan(observed(instance(), libraries=[library()]), desired())
+    intent = result["instances"][0]
+    assert result["status"] == "change"
+    assert (intent["action"], intent["method"], intent["library"]) == ("deliver", "systemd", TCMALLOC)
+    assert intent["restart"] and not intent["predicted"]
+
+
+def test_a_tuned_host_needs_nothing():
+    result = plan(observed(tuned(), libraries=[library()]), desired())
+    assert result["status"] == "nothing"
+    assert result["instances"][0]["action"] == "none"
+
+
+def test_a_library_that_is_not_installed_is_predicted_from_its_package():
+    result = plan(observed(instance()), desired())
+    assert result["packages"] == ["libgoogle-perftools4"]
+    assert result["instances"][0]["predicted"]
+    assert result["instances"][0]["library"] == TCMALLOC
+
+
+def test_files_that_are_right_under_an_old_process_need_only_a_restart():
+    stale = instance(allocator={"configured": [TCMALLOC], "managed": True})
+    intent = plan(observed(stale, libraries=[library()]), desired())["instances"][0]
+    assert (intent["action"], intent["restart"]) == ("restart", True)
+
+
+def test_system_takes_our_preload_away():
+    intent = plan(observed(tuned(), libraries=[library()]), desired("system"))["instances"][0]
+    assert (intent["action"], intent["library"], intent["restart"]) == ("deliver", None, True)
+
+
+def test_system_on_a_virgin_host_is_nothing():
+    assert plan(observed(instance()), desired("system"))["status"] == "nothing"
+
+
+def test_a_preload_made_by_somebody_else_is_adopted_if_it_is_the_wanted_one():
+    adopted = tuned()
+    adopted["allocator"]["managed"] = False
+    assert plan(observed(adopted, libraries=[library()]), desired())["status"] == "nothing"
+
+
+def test_the_same_file_under_another_name_is_no_other_library():
+    real = f"{TCMALLOC}.5.10"
+    adopted = tuned()
+    adopted["allocator"].update(
+        managed=False, configured=[real], environ=real, mapped=[real], resolved={real: real}
+    )
+    adopted["allocator"]["bound"] = {"malloc": real, "free": real}
+    result = plan(observed(adopted, libraries=[library(real_path=real)]), desired())
+    assert (result["status"], result["instances"][0]["library"]) == ("nothing", real)
+
+
+def test_another_allocator_in_somebody_elses_file_is_refused_and_named():
+    foreign = instance(allocator={"configured": [JEMALLOC]})
+    result = plan(observed(foreign, libraries=[library()]), desired())
+    assert (result["status"], result["reason"]) == ("failed", "second_allocator")
+    assert JEMALLOC in result["message"]
+
+
+def test_a_stopped_server_stays_stopped():
+    stopped = instance(pid=None, launcher={"kind": "stopped"})
+    result = plan(observed(stopped, libraries=[library()]), desired())
+    assert result["status"] == "stopped"
+    assert result["instances"][0]["restart"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "words"),
+    [
+        ({"bits": 32}, "elf_class", "32-bit"),
+        ({"machine": "aarch64"}, "elf_machine", "aarch64"),
+        (
+            {"usable": False, "reason": "unsafe_path", "message": "others may write /x"},
+            "unsafe_path",
+            "others may write",
+        ),
+    ],
+)
+def test_an_unfit_library_is_refused_with_its_reason(change, reason, words):
+    result = plan(observed(instance(), libraries=[library(**change)]), desired())
+    assert (result["status"], result["reason"]) == ("failed", reason)
+    assert words in result["message"]
+
+
+def test_a_fit_library_wins_over_an_unfit_one_of_the_same_name():
+    bad = library("/usr/lib32/libtcmalloc.so.4", bits=32)
+    assert (
+        plan(observed(instance(), libraries=[bad, library()]), desired())["instances"][0]["library"]
+        == TCMALLOC
+    )
+
+
+def test_the_library_that_is_in_use_is_kept_when_another_fits_too():
+    other = library("/usr/lib/aa/libtcmalloc.so.4")
+    assert plan(observed(tuned(), libraries=[other, library()]), desired())["status"] == "nothing"
+
+
+def test_a_missing_absolute_path_is_named():
+    result = plan(observed(instance()), desired("/opt/none.so"))
+    assert (result["status"], result["reason"]) == ("failed", "not_found")
+    assert "/opt/none.so does not exist" in result["message"]
+
+
+def test_a_wrong_name_is_answered_with_the_choices():
+    result = plan(observed(instance()), desired("tcmaloc"))
+    assert result["reason"] == "bad_value"
+    assert "'tcmaloc'" in result["message"] and "jemalloc" in result["message"]
+
+
+@pytest.mark.parametrize("values", [{"delivery": "magic"}, {"benchmark": "always"}])
+def test_other_wrong_values_are_named(values):
+    result = plan(observed(instance()), desired(**values))
+    assert result["reason"] == "bad_value"
+    assert next(iter(values.values())) in result["message"]
+
+
+def test_a_host_without_a_server_is_failed():
+    assert plan(observed(), desired())["reason"] == "no_mysqld"
+
+
+def test_a_live_lease_of_another_run_is_respected_and_our_own_is_not_in_the_way():
+    lease = {"run_id": "other", "live": True, "holder": "root@controller", "expires": 0}
+    assert plan(observed(instance(), lease=lease), desired())["reason"] == "lease_held"
+    own = {**lease, "run_id": "run"}
+    assert plan(observed(instance(), libraries=[library()], lease=own), desired())["status"] == "change"
+    expired = {**lease, "live": False}
+    assert plan(observed(instance(), libraries=[library()], lease=expired), desired())["status"] == "change"
+
+
+@pytest.mark.parametrize(("kind", "words"), [("bare", "nothing would start it"), ("sysv", "init script")])
+def test_a_launcher_that_cannot_deliver_is_refused_with_instructions(kind, words):
+    result = plan(observed(instance(launcher={"kind": kind}), libraries=[library()]), desired())
+    assert (result["status"], result["reason"]) == ("failed", "launcher_mismatch")
+    assert words in result["message"]
+
+
+def test_a_method_that_the_launcher_does_not_honour_is_refused():
+    result = plan(observed(instance(), libraries=[library()]), desired(delivery="mysqld_safe"))
+    assert result["reason"] == "launcher_mismatch"
+
+
+def test_nothing_is_stacked_on_a_linked_allocator():
+    linked = instance(allocator={"linked": "libtcmalloc.so.4", "name": "tcmalloc"})
+    assert plan(observed(linked, libraries=[library()]), desired("jemalloc"))["reason"] == "linked_allocator"
+
+
+@pytest.mark.parametrize(
+    ("role", "consent", "status"),
+    [
+        ("primary", {}, "refused"),
+        ("primary", {"include_primaries": True}, "change"),
+        ("primary", {"include_cluster_members": True}, "refused"),
+        ("galera", {}, "refused"),
+        ("galera", {"include_primaries": True}, "refused"),
+        ("galera", {"include_cluster_members": True}, "change"),
+        ("group_replication", {}, "refused"),
+        ("replica", {}, "change"),
+        ("unknown", {"include_primaries": True, "include_cluster_members": True}, "failed"),
+    ],
+)
+def test_what_others_depend_on_is_not_restarted_without_consent(role, consent, status):
+    server = instance(topology={"role": role, "peers": ["db2:3306"], "error": "access denied"})
+    assert plan(observed(server, libraries=[library()]), desired(**consent))["status"] == status
+
+
+def test_a_primary_that_needs_no_restart_is_not_refused():
+    primary = tuned(topology={"role": "primary", "peers": ["db2"]})
+    seen = observed(primary, libraries=[library()])
+    assert plan(seen, desired())["status"] == "nothing"
+    assert "primary" in restart_refusal(seen, desired())
+
+
+@pytest.mark.parametrize("role", ["primary", "replica", "galera", "group_replication"])
+def test_a_replication_member_is_not_measured_without_consent(role):
+    server = instance(topology={"role": role, "peers": []})
+    asked = desired(benchmark="before_after", include_primaries=True, include_cluster_members=True)
+    result = plan(observed(server, libraries=[library()]), asked)
+    assert result["benchmark"]["measure"] is False
+    assert role in result["benchmark"]["reason"]
+    consented = plan(observed(server, libraries=[library()]), dict(asked, benchmark_replication_members=True))
+    assert consented["benchmark"]["measure"] is True
+
+
+def test_what_needs_no_change_is_not_measured():
+    result = plan(observed(tuned(), libraries=[library()]), desired(benchmark="before_after"))
+    assert result["benchmark"]["measure"] is False
+
+
+def test_an_interrupted_run_is_a_change_even_where_all_else_is_as_asked():
+    left = [{"run_id": "old", "state": "activating", "started": 0}]
+    result = plan(observed(tuned(), libraries=[library()], unfinished=left), desired())
+    assert result["status"] == "change"
+    assert "old" in result["notes"][0]
+
+
+def test_an_interrupted_run_is_undone_even_where_the_server_does_not_answer():
+    left = [{"run_id": "old", "state": "activating", "started": 0}]
+    hanging = instance(topology={"role": "unknown", "peers": [], "error": "timeout"})
+    seen = observed(hanging, libraries=[library()], unfinished=left)
+    assert plan(seen, desired())["status"] == "change"
+    assert restart_refusal(seen, desired()) == ""
+    held = {"run_id": "other", "live": True, "holder": "root", "expires": 0}
+    assert plan(dict(seen, lease=held), desired())["reason"] == "lease_held"
+    assert plan(seen, desired("tcmaloc"))["reason"] == "bad_value"
+
+
+def test_the_next_run_says_how_the_last_one_ended():
+    last = {
+        "run_id": "old",
+        "state": "restored",
+        "message": "mariadbd crashed",
+        "reason": "crash",
+        "finished": 0,
+    }
+    notes = plan(observed(tuned(), libraries=[library()], last_run=last), desired())["notes"]
+    assert "mariadbd crashed" in notes[0]
+
+
+def test_a_server_that_is_down_since_a_failed_restore_is_no_server_that_was_stopped_on_purpose():
+    last = {"run_id": "old", "state": "restore_failed", "message": "crash", "reason": "crash", "finished": 0}
+    stopped = instance(pid=None, launcher={"kind": "stopped"})
+    result = plan(observed(stopped, libraries=[library()], last_run=last), desired())
+    assert (result["status"], result["reason"]) == ("failed", "restore_failed")
+    assert "rollback.yml" in result["message"]
+
+
+def test_planning_leaves_its_input_alone():
+    seen, wanted = observed(instance(), libraries=[library()]), desired()
+    before = copy.deepcopy((seen, wanted))
+    plan(seen, wanted)
+    assert (seen, wanted) == before
+
+
+def test_the_summary_has_one_line_per_instance():
+    assert summary(plan(observed(tuned(), libraries=[library()]), desired())) == [
+        f"mariadb.service: effective, {TCMALLOC}"
+    ]
+    assert summary(plan(observed(), desired()))[0].startswith("failed: no mysqld")
