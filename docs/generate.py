@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the variables tables of the roles' READMEs from their argument specs; with --check only compare."""
+"""Write the generated tables of the docs: variables from the argument specs, reason codes; with --check only compare."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKS = re.compile(r"(<!-- variables: begin -->\n).*?(<!-- variables: end -->)", re.DOTALL)
+REASONS = re.compile(r"(<!-- reasons: begin -->\n).*?(<!-- reasons: end -->)", re.DOTALL)
 MARKUP = re.compile(r"\b[A-Z]\(([^)]*)\)")
 
 
@@ -41,11 +43,28 @@ def refreshed(readme: Path) -> str:
     return text
 
 
-def stale() -> list[Path]:
-    """Return the READMEs whose table differs from the argument spec."""
+def with_reasons(page: Path) -> str:
+    """Return the text of the page about faults with its table of reason codes as it has to be."""
+    spec = importlib.util.spec_from_file_location("reasons", ROOT / "plugins/module_utils/reasons.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rows = [f"| `{code}` | {words} |" for code, words in sorted(module.REASONS.items())]
+    written = "\n".join(["| code | meaning, and what to do |", "|---|---|", *rows]) + "\n"
+    return REASONS.sub(lambda m: m[1] + written + m[2], page.read_text(encoding="utf-8"))
+
+
+def texts() -> dict[Path, str]:
+    """Return every page with generated tables, and its text as it has to be."""
     specs = sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))
     readmes = [spec.parent.parent / "README.md" for spec in specs]
-    return [readme for readme in readmes if refreshed(readme) != readme.read_text(encoding="utf-8")]
+    faults = ROOT / "docs/faults.md"
+    return {**{readme: refreshed(readme) for readme in readmes}, faults: with_reasons(faults)}
+
+
+def stale() -> list[Path]:
+    """Return the pages whose tables differ from what they are made from."""
+    return [path for path, text in texts().items() if text != path.read_text(encoding="utf-8")]
 
 
 if __name__ == "__main__":
@@ -53,4 +72,4 @@ if __name__ == "__main__":
         print(path.relative_to(ROOT))
         if "--check" in sys.argv:
             raise SystemExit("Run docs/generate.py to refresh the tables.")
-        path.write_text(refreshed(path), encoding="utf-8")
+        path.write_text(texts()[path], encoding="utf-8")

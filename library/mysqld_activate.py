@@ -135,7 +135,7 @@ instances:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.activation import activate, check_launchers
-from ..module_utils.lease import STATE_ROOT, JournalError
+from ..module_utils.lease import STATE_ROOT, JournalError, in_words
 
 ARGUMENTS = {
     "run_id": {"type": "str", "required": True},
@@ -171,8 +171,8 @@ def main():
         if module.check_mode:
             module.exit_json(**planned(module.params["instances"]))
         result = activate(module.params, STATE_ROOT)
-    except JournalError as error:
-        module.fail_json(msg=str(error))
+    except (JournalError, OSError) as error:
+        module.fail_json(msg=in_words(error))
     if result["state"] != "committed":
         module.fail_json(msg=result["message"], **result)
     module.exit_json(**result)

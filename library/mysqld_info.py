@@ -34,6 +34,22 @@ options:
     description: Ask the servers for replicas, primaries and clusters. Without it every role is V(unknown).
     type: bool
     default: true
+  memory_roots:
+    description: Where to look for the memory settings of the host. Without it they are not looked for.
+    type: dict
+    suboptions:
+      sys_root:
+        description: Where sysfs is.
+        type: path
+        default: /sys
+      proc_root:
+        description: Where procfs is.
+        type: path
+        default: /proc
+      config_root:
+        description: Where the files for the next boot are.
+        type: path
+        default: /etc
 attributes:
   check_mode:
     description: Reads only, so that check mode makes no difference.
@@ -76,6 +92,7 @@ mysqld:
         - The host - C(hostname), C(system), C(machine), C(init) (V(systemd) or V(other)), C(distribution)
           (C(id), C(version), C(like)), C(page_size), C(cpus), C(memory_total) and C(memory_limit) in bytes,
           C(thp), C(container).
+        - With O(memory_roots) also C(memory_settings) - what runs, what our files set at boot, and what wins over them.
       type: dict
       returned: always
       sample: {"hostname": "db1", "init": "systemd", "machine": "x86_64", "thp": "madvise"}
@@ -128,7 +145,7 @@ mysqld:
           returned: always
         launcher:
           description:
-            - What starts the server - C(kind) (V(systemd), V(mysqld_safe), V(sysv), V(bare) or V(stopped)),
+            - What starts the server - C(kind) (V(systemd), V(mysqld_safe), V(sysv), V(bare), V(masked) or V(stopped)),
               C(unit), C(script)
               (real path of mysqld_safe), C(script_link) (the path that it was invoked by), C(init_script),
               C(fmri).
@@ -200,6 +217,13 @@ mysqld:
       type: list
       elements: dict
       returned: always
+    managed_files:
+      description:
+        - Files that committed runs left here - C(path), C(run_id), C(state) (V(as_left), V(changed), V(gone) or V(unreadable)),
+          C(mode), C(block) (whether our block is in a script of others'), C(content) (of a file that is ours as a whole).
+      type: list
+      elements: dict
+      returned: always
     lease:
       description: The run that holds the host - C(run_id), C(expires) (epoch), C(live), C(holder).
       type: dict
@@ -217,7 +241,9 @@ mysqld:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.boot_settings import Roots
 from ..module_utils.elf import ElfError
+from ..module_utils.host_memory import observe as observe_memory
 from ..module_utils.journal import JournalError
 from ..module_utils.observe import ObserveError, observe
 from ..module_utils.systemd_env import UnitError
@@ -226,6 +252,14 @@ ARGUMENTS = {
     "allocator_search_path": {"type": "list", "elements": "str", "default": []},
     "defaults_file": {"type": "path"},
     "topology": {"type": "bool", "default": True},
+    "memory_roots": {
+        "type": "dict",
+        "options": {
+            "sys_root": {"type": "path", "default": "/sys"},
+            "proc_root": {"type": "path", "default": "/proc"},
+            "config_root": {"type": "path", "default": "/etc"},
+        },
+    },
 }
 
 
@@ -235,6 +269,11 @@ def main() -> None:
     given = module.params
     try:
         seen = observe(given["allocator_search_path"], given["defaults_file"], topology=given["topology"])
+        roots = given["memory_roots"]
+        if roots:
+            seen["host"]["memory_settings"] = observe_memory(
+                Roots(roots["sys_root"], roots["proc_root"], roots["config_root"])
+            )
     except (ObserveError, JournalError, ElfError, UnitError, OSError) as error:
         module.fail_json(msg=f"the host cannot be observed: {error}")
     module.exit_json(changed=False, mysqld=seen)

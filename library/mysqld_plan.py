@@ -6,6 +6,7 @@ DOCUMENTATION = r"""
 module: mysqld_plan
 short_description: Observe a host and plan what has to change
 description:
+  - Checks the users' variables of all roles and playbooks; where one is wrong, the host is not asked at all.
   - Runs M(fleet.mysqltune.mysqld_info) on the host and compares what it saw with what is desired. One remote call, read only.
   - A host that must not or cannot be changed is no failed task - RV(plan.status) and RV(plan.message) tell it, so that
     a playbook can report every host before it fails any.
@@ -27,14 +28,44 @@ options:
             type: str
             required: true
           delivery:
-            description: V(auto), or the one method to insist on (V(systemd) or V(mysqld_safe)).
+            description: V(auto), or the one method to insist on.
             type: str
             default: auto
+            choices: [auto, systemd, mysqld_safe]
           search_path:
             description: More directories or files to look for allocator libraries in.
             type: list
             elements: str
             default: []
+      host_memory:
+        description: The memory settings of the host, as M(fleet.mysqltune.host_memory) takes them. Without it they are left
+          alone and not looked at.
+        type: dict
+        suboptions:
+          transparent_huge_pages:
+            description: V(keep), V(madvise), V(never) or V(always).
+            type: str
+            default: keep
+          overcommit_memory:
+            description: V(0), V(1) or V(2); empty leaves it alone.
+            type: str
+            default: ""
+          swappiness:
+            description: V(0) to V(200); empty leaves it alone.
+            type: str
+            default: ""
+          sys_root:
+            description: Where sysfs is.
+            type: path
+            required: true
+          proc_root:
+            description: Where procfs is.
+            type: path
+            required: true
+          config_root:
+            description: Where the files for the next boot are.
+            type: path
+            required: true
       run_id:
         description: The run whose own lease is not in the way.
         type: str
@@ -44,9 +75,10 @@ options:
         type: str
         default: ""
       benchmark:
-        description: V(none) or V(before_after).
+        description: Whether changing hosts are to be measured.
         type: str
         default: none
+        choices: [none, before_after]
       benchmark_replication_members:
         description: Consent to measure on a server that takes part in replication.
         type: bool
@@ -89,6 +121,7 @@ observed:
 plan:
   description:
     - RV(plan.status) is V(nothing), V(change), V(stopped), V(refused) or V(failed), with RV(plan.reason) and RV(plan.message).
+    - RV(plan.host_memory) lists the memory settings that have to change, as M(fleet.mysqltune.host_memory) returns them.
     - RV(plan.instances) says per instance what to do (RV(plan.instances[].action)), how, with which library, and why.
   returned: success
   type: dict

@@ -170,7 +170,9 @@ def main() -> None:
         module.fail_json(msg=str(error), reason=error.reason)
     except OSError as error:
         module.fail_json(msg=str(error), reason="not_testable")
-    module.exit_json(changed=False, **vars(result))
+    module.exit_json(
+        changed=False, msg=result.message, **vars(result)
+    )  # Ansible shows msg where failed_when holds
 
 
 def subject(module: AnsibleModule) -> Subject:

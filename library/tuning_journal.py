@@ -111,6 +111,10 @@ instances:
   returned: with V(opened) and V(restored)
   type: list
   elements: dict
+known:
+  description: Whether this host knows the run that was to be undone.
+  returned: with V(opened) and V(restored)
+  type: bool
 restart_required:
   description: A server may still run on what was undone, because no instances were given.
   returned: with V(opened) and V(restored)
@@ -173,7 +177,8 @@ pruned:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.activation import close_run, open_run, undo
-from ..module_utils.lease import STATE_ROOT, JournalError, current
+from ..module_utils.host_undo import install
+from ..module_utils.lease import STATE_ROOT, JournalError, current, in_words
 from ..module_utils.runlog import listed, pruned
 
 ARGUMENTS = {
@@ -193,6 +198,8 @@ ARGUMENTS = {
 
 
 def opened(params, check):
+    if not check:
+        install(STATE_ROOT)
     return open_run(params["run_id"], params, STATE_ROOT, params["holder"], check)
 
 
@@ -235,8 +242,8 @@ def main():
     )
     try:
         result = STATES[module.params["state"]](module.params, module.check_mode)
-    except JournalError as error:
-        module.fail_json(msg=str(error))
+    except (JournalError, OSError) as error:
+        module.fail_json(msg=in_words(error))
     if not result.pop("ok"):
         module.fail_json(**result)
     module.exit_json(**result)

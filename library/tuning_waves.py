@@ -20,6 +20,11 @@ options:
     type: list
     elements: str
     default: ["1", "100%"]
+  report_dir:
+    description:
+      - Directory of all reports. The module fails if the report of this run could not be written there, or is there already.
+    type: path
+    default: reports
 attributes:
   check_mode:
     description: Changes nothing, so that check mode makes no difference.
@@ -42,6 +47,15 @@ run_id:
   description: Name of the run.
   returned: success
   type: str
+report_dir:
+  description: Directory of all reports, as given.
+  returned: success
+  type: str
+hosts:
+  description: All hosts of the play, those included that were not reached.
+  returned: success
+  type: list
+  elements: str
 changing:
   description: Hosts that have to change, in order.
   returned: success

@@ -7,21 +7,32 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, summary
+from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, summary, unobserved
+from ansible_collections.fleet.mysqltune.plugins.plugin_utils.values import OPTIONS, problems
 
+MEMORY_ROOTS = ("sys_root", "proc_root", "config_root")
 DESIRED = {
     "allocator": {
         "type": "dict",
         "required": True,
         "options": {
             "name": {"type": "str", "required": True},
-            "delivery": {"type": "str", "default": "auto"},
+            "delivery": {"type": "str", "default": "auto", "choices": ["auto", "systemd", "mysqld_safe"]},
             "search_path": {"type": "list", "elements": "str", "default": []},
+        },
+    },
+    "host_memory": {
+        "type": "dict",
+        "options": {
+            "transparent_huge_pages": {"type": "str", "default": "keep"},
+            "overcommit_memory": {"type": "str", "default": ""},
+            "swappiness": {"type": "str", "default": ""},
+            **{name: {"type": "path", "required": True} for name in MEMORY_ROOTS},
         },
     },
     "run_id": {"type": "str", "default": ""},
     "defaults_file": {"type": "str", "default": ""},
-    "benchmark": {"type": "str", "default": "none"},
+    "benchmark": {"type": "str", "default": "none", "choices": ["none", "before_after"]},
     "benchmark_replication_members": {"type": "bool", "default": False},
     "include_primaries": {"type": "bool", "default": False},
     "include_cluster_members": {"type": "bool", "default": False},
@@ -36,8 +47,13 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run mysqld_info on the host, the plan here."""
+        """Check the variables here, run mysqld_info on the host, and plan here."""
         super().run(tmp, task_vars)
+        wrong = " ".join(self._wrong_values(task_vars or {}))
+        if wrong:
+            planned = unobserved(wrong)
+            nothing: dict[str, Any] = {"changed": False, "observed": {}, "targets": []}
+            return dict(nothing, plan=planned, summary=summary(planned))
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         desired = arguments["desired"]
         found = self._execute_module(
@@ -59,6 +75,12 @@ class ActionModule(ActionBase):
             "targets": targets(observed, planned),
         }
 
+    def _wrong_values(self, variables: dict[str, Any]) -> list[str]:
+        """Return a sentence for each wrong value among the users' variables that this host has."""
+        return problems(
+            {name: self._templar.template(variables[name]) for name in OPTIONS if name in variables}
+        )
+
 
 def targets(observed: dict[str, Any], planned: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the instances to restart as observed, each with the ``library`` that it must end up with."""
@@ -70,9 +92,10 @@ def targets(observed: dict[str, Any], planned: dict[str, Any]) -> list[dict[str,
 
 
 def _info_arguments(desired: dict[str, Any]) -> dict[str, Any]:
-    wanted = desired["allocator"]
+    wanted, memory = desired["allocator"], desired["host_memory"]
     named = [wanted["name"]] if wanted["name"].startswith("/") else []
     return {
         "allocator_search_path": [*wanted["search_path"], *named],
         "defaults_file": desired["defaults_file"] or None,
+        "memory_roots": memory and {name: memory[name] for name in MEMORY_ROOTS},
     }

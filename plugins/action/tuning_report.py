@@ -15,15 +15,16 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.fleet.mysqltune.plugins.module_utils import report_table, report_view
 
+PAGE = "report.html.j2"
+TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "report" / "templates"
 ARGUMENTS = {
     "run_id": {"type": "str", "required": True},
     "report_dir": {"type": "path", "default": "reports"},
     "hosts": {"type": "list", "elements": "dict", "required": True},
-    "template": {"type": "str", "default": "report.html.j2"},
+    "template": {"type": "str", "default": PAGE},
     "show": {"type": "bool", "default": True},
     "write": {"type": "bool", "default": True},
 }
-TEMPLATE = Path(__file__).resolve().parents[2] / "roles" / "report" / "templates"
 
 
 class ActionModule(ActionBase):
@@ -37,11 +38,10 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         directory = Path(arguments["report_dir"]).absolute() / arguments["run_id"]
-        records = plain(arguments["hosts"])
-        shown = report_view.view(arguments["run_id"], records, time.strftime("%Y-%m-%d %H:%M:%S %Z"))
-        changed = False
-        if arguments["write"] and not self._task.check_mode:
-            changed = self._write(directory, shown, arguments["template"])
+        shown = view(arguments["run_id"], arguments["hosts"])
+        changed = arguments["write"] and not self._task.check_mode
+        if changed:
+            write_report(directory, shown, self._template_file(arguments["template"]))
         table = report_table.lines(shown)
         if changed:
             table.append(f"report: {directory / 'report.html'}")
@@ -50,24 +50,25 @@ class ActionModule(ActionBase):
                 Display().display(line)
         return {"changed": changed, "headline": shown["headline"], "table": table, **paths(directory)}
 
-    def _write(self, directory: Path, shown: dict[str, Any], template: str) -> bool:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            page = render(self._template_file(template), shown)
-            write(
-                directory / "summary.json",
-                json.dumps(report_view.summary(shown), indent=2, sort_keys=True) + "\n",
-            )
-            write(directory / "report.html", page)
-        except OSError as error:
-            raise AnsibleActionFail(
-                f"the report cannot be written to {directory}: {error.strerror}"
-            ) from error
-        return True
-
     def _template_file(self, name: str) -> Path:
-        own = TEMPLATE / name
+        own = TEMPLATES / name
         return own if own.exists() else Path(self._find_needle("templates", name))
+
+
+def view(run_id: str, hosts: Any) -> dict[str, Any]:
+    """Return what the report of these hosts shows, as of now."""
+    return report_view.view(run_id, plain(hosts), time.strftime("%Y-%m-%d %H:%M:%S %Z"))
+
+
+def write_report(directory: Path, shown: dict[str, Any], template: Path = TEMPLATES / PAGE) -> None:
+    """Write both files of a report."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        summary = json.dumps(report_view.summary(shown), indent=2, sort_keys=True)
+        write(directory / "summary.json", summary + "\n")
+        write(directory / "report.html", render(template, shown))
+    except OSError as error:
+        raise AnsibleActionFail(f"the report cannot be written to {directory}: {error.strerror}") from error
 
 
 def paths(directory: Path) -> dict[str, str]:

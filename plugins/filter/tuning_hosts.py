@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-Record = dict[str, Any]
+from ansible_collections.fleet.mysqltune.plugins.module_utils.host_memory import lines
+
+Record = Mapping[str, Any]
 
 DOCUMENTATION = r"""
 name: tuning_hosts
@@ -45,62 +47,73 @@ _value:
   elements: dict
 """
 
+LOST = "the connection was lost on the way. What had begun, the host finishes or undoes by itself, and the next run tells"
+NOT_STARTED = "not_started"
 STATUS = {"nothing": "unchanged", "stopped": "stopped", "refused": "refused", "failed": "failed"}
 
 
-def tuning_hosts(hosts: list[str], hostvars: Mapping[str, Any], check_mode: bool = False) -> list[Record]:
+def tuning_hosts(hosts: list[str], hostvars: Record, check_mode: bool = False) -> list[dict[str, Any]]:
     """Return one record per host, in the order given."""
     return [_record(host, hostvars[host], check_mode) for host in hosts]
 
 
-def _record(host: str, variables: Mapping[str, Any], check_mode: bool) -> Record:
+def _record(host: str, variables: Record, check_mode: bool) -> dict[str, Any]:
     observation = variables.get("preflight_observation") or {}
     planned = observation.get("plan") or {}
     activation = {} if check_mode else variables.get("activate_result") or {}
     failure = variables.get("tuning_failure") or (
         observation.get("msg") if observation.get("failed") else None
     )
+    status = _status(planned, variables, activation, failure, check_mode)
+    lost = LOST if status == "unreachable" and planned else ""
     return {
         "host": host,
         "run_id": str(variables.get("tuning_run_id") or ""),
-        "status": _status(planned, activation, failure, check_mode),
-        "message": str(failure or planned.get("message") or ""),
-        "notes": _notes(planned),
+        "status": status,
+        "message": str(failure or planned.get("message") or lost).removeprefix("not started: "),
+        "notes": _notes(planned, {} if failure else variables.get("host_memory_result") or {}),
         "instances": _instances(observation, variables, activation, check_mode),
         "benchmarks": list(variables.get("sysbench_results") or []),
     }
 
 
-def _status(planned: Mapping[str, Any], activation: Mapping[str, Any], failure: Any, check_mode: bool) -> str:
+def _status(planned: Record, variables: Record, activation: Record, failure: Any, check_mode: bool) -> str:
     if activation.get("state") in ("restored", "restore_failed"):
         return str(activation["state"])
+    if planned.get("status") != "change":
+        return "failed" if failure else STATUS[planned["status"]] if planned else "unreachable"
+    if "preflight_lease" not in variables and not check_mode:
+        return NOT_STARTED
     if failure:
         return "failed"
-    if not planned:
+    return "planned" if check_mode else _ended(variables, activation)
+
+
+def _ended(variables: Record, activation: Record) -> str:
+    """Tell how a change ended that did not fail: a host that was lost on the way has not given its lease back."""
+    if activation.get("state") == "committed":
+        return "tuned"
+    closed = variables.get("preflight_closed") or {"unreachable": True}
+    if closed.get("unreachable"):
         return "unreachable"
-    if planned["status"] != "change":
-        return STATUS[planned["status"]]
-    if check_mode:
-        return "planned"
-    return "tuned" if activation.get("state") == "committed" else _unproved(planned)
+    return "tuned" if (variables.get("host_memory_result") or {}).get("changed") else "unchanged"
 
 
-def _unproved(planned: Mapping[str, Any]) -> str:
-    """Tell a host that was lost on the way from one that only an interrupted run had to be undone on."""
-    return "unreachable" if any(intent["restart"] for intent in planned["instances"]) else "unchanged"
-
-
-def _notes(planned: Mapping[str, Any]) -> list[str]:
+def _notes(planned: Record, memory: Record) -> list[str]:
     unmeasured = (planned.get("benchmark") or {}).get("reason")
-    return [str(note) for note in [*(planned.get("notes") or []), unmeasured] if note]
+    return [
+        str(note)
+        for note in [*(planned.get("notes") or []), *lines(memory.get("changes") or []), unmeasured]
+        if note
+    ]
 
 
 def _instances(
-    observation: Mapping[str, Any],
-    variables: Mapping[str, Any],
-    activation: Mapping[str, Any],
+    observation: Record,
+    variables: Record,
+    activation: Record,
     check_mode: bool,
-) -> list[Record]:
+) -> list[dict[str, Any]]:
     observed = {i["name"]: i for i in (observation.get("observed") or {}).get("instances") or []}
     target = (variables.get("preflight_target") or observation).get("plan") or {}
     intents = {i["name"]: i for i in target.get("instances") or []}
@@ -114,7 +127,7 @@ def _instances(
     ]
 
 
-def _files(variables: Mapping[str, Any]) -> dict[str, list[str]]:
+def _files(variables: Record) -> dict[str, list[str]]:
     """Return the files that the delivery changed, by the name of the instance."""
     files: dict[str, list[str]] = {}
     for role_result, key in (("allocator_systemd", "files"), ("allocator_mysqld_safe", "real_path")):
@@ -125,9 +138,7 @@ def _files(variables: Mapping[str, Any]) -> dict[str, list[str]]:
     return files
 
 
-def _instance(
-    seen: Mapping[str, Any], intent: Mapping[str, Any], ended: Mapping[str, Any], check_mode: bool
-) -> Record:
+def _instance(seen: Record, intent: Record, ended: Record, check_mode: bool) -> dict[str, Any]:
     """Join what was seen before, what was intended, and how the restart ended (or would, in check mode)."""
     before, proved = seen["allocator"], ended or intent
     changed = ended.get("state") == "committed" or (check_mode and intent.get("restart"))

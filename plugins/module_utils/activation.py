@@ -12,6 +12,7 @@ from .journal import Journal
 from .lease import STATE_ROOT, JournalError, check, release, take
 from .readiness import Limits
 from .restart import RestartError, launcher_of
+from .room import with_room
 from .runlog import (
     HALF_WAY,
     OWED,
@@ -19,6 +20,7 @@ from .runlog import (
     UNFINISHED,
     Run,
     abandoned,
+    listed,
     load,
     program_running,
     pruned,
@@ -80,7 +82,7 @@ def activate(params: Mapping[str, Any], root: str = STATE_ROOT, run: RunCommand 
 
 def _bring_back(known: Run, params: Mapping[str, Any], root: str, run: RunCommand) -> Record:
     """Undo an activation whose program was killed, servers included, and tell it as its result."""
-    take(known.run_id, root)
+    with_room([known.directory], lambda: take(known.run_id, root))
     instances = _with_half_way([known], [])
     undone = _undo_detached(known.run_id, [known], dict(params, instances=instances), root, False, run)
     state = "restored" if undone["ok"] else "restore_failed"
@@ -134,16 +136,28 @@ def undo(
     required = any(recorded(one.run_id, SPECS["activate"], root) for one in order)
     if run_id and not order and not check_only and not program_running(run_id, root):
         release(run_id, root)
+    if not order:
+        known = [one["run_id"] for one in listed(root)]
+        outcome = Outcome(message=_nothing(run_id, known))
+        nothing = dict(_facts(outcome), restart_required=False, instances=[])
+        return dict(nothing, known=run_id in (None, *known))
     if check_only or not instances:
         outcome = restore(run_id, root, run, check_only)
         return dict(_facts(outcome), restart_required=required and outcome.changed, instances=[])
-    if not order:
-        return dict(_facts(Outcome()), restart_required=False, instances=[])
     check_launchers(instances, undoing=True)
     holder = order[-1].run_id
     refuse_running(order)
-    take(holder, root)
+    with_room([run.directory for run in order], lambda: take(holder, root))
     return _undo_detached(holder, order, dict(params, instances=instances), root, keep_lease=False, run=run)
+
+
+def _nothing(run_id: Optional[str], known: Sequence[str]) -> str:
+    """Say why there is nothing to undo, and which runs there are."""
+    if not known:
+        return "nothing to undo: no run has changed this host"
+    if run_id in known or run_id is None:
+        return f"nothing to undo: {run_id or 'every run'} is undone already, or changed nothing"
+    return f"nothing to undo: this host knows no run {run_id}, only {', '.join(known)}"
 
 
 def _with_half_way(order: Sequence[Run], given: Sequence[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
@@ -169,6 +183,7 @@ def _undo_detached(
     detached.start("undo", spec, run)
     result = detached.wait("undo", holder, root, _patience(params))
     return {
+        "known": True,
         "ok": result["state"] == "restored",
         "msg": result["message"],
         "changed": result["changed"],
@@ -182,6 +197,7 @@ def _undo_detached(
 
 def _facts(outcome: Outcome) -> Record:
     return {
+        "known": True,
         "ok": outcome.ok,
         "msg": outcome.message,
         "changed": outcome.changed,
@@ -240,8 +256,8 @@ def close_run(run_id: str, root: str = STATE_ROOT, keep: int = KEEP) -> Record:
             f"the transaction of run {run_id} is still at work on this host. Wait for its end."
         )
     if known and known.state == "open":
-        state = "committed" if known.changes else "closed"
-        message = "closed without a restart" if known.changes else "nothing was changed"
+        state = "committed" if known.undoable else "closed"
+        message = "closed without a restart" if known.undoable else "nothing was changed"
         Journal.open(run_id, root).close(state, message)
     release(run_id, root)
     gone = pruned(root, keep)

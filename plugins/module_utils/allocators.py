@@ -98,13 +98,22 @@ def check_library(
     Directories are checked from ``root`` down.
     """
     if not os.path.isfile(path):
-        return "not_found", f"{path} does not exist. Install the library there, or name another."
+        return "not_found", f"{path} {_instead(path)}. Install the library there, or name another."
     try:
         with Elf.open(path) as elf:
             problem = _unfit(elf, path, bits, machine)
     except (OSError, ElfError) as error:
         return "not_elf", f"{error}. Name a shared library instead of {path}."
     return problem or unsafe_path(path, root_uid, root)
+
+
+def _instead(path: str) -> str:
+    """Say what is there instead of a file."""
+    if os.path.isdir(path):
+        return "is a directory"
+    if os.path.exists(path):
+        return "is no regular file"
+    return f"is a link that leads nowhere ({os.readlink(path)})" if os.path.islink(path) else "does not exist"
 
 
 def _unfit(elf: Elf, path: str, bits: Optional[int], machine: Optional[str]) -> Optional[Problem]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Callable, Dict, NamedTuple, Optional
 
 from .durable import FileState
-from .runlog import Change, Image
+from .runlog import Change, Image, Setting
 
 
 def _without_mysqld_safe_block(text: str) -> str:
@@ -45,6 +45,16 @@ def decide(change: Change, current: Optional[FileState], before: Optional[FileSt
     return Step("write", "put back as it was before", wanted)
 
 
+def decide_value(setting: Setting, current: str) -> Step:
+    """Compare a value of the running kernel with the one before and those that the run set. Pure."""
+    if current == setting.before:
+        return Step("none", "was as before already")
+    if current in setting.ours:
+        return Step("write", f"set back from {current} to {setting.before}")
+    words = f"was set to {current} by somebody else after this run; it was left so. It was {setting.before}"
+    return Step("refuse", words)
+
+
 def _keep_foreign_metadata(current: Optional[FileState], before: FileState, left: Image) -> FileState:
     """Return ``before`` with the mode and the owner that somebody else gave the file after the run."""
     if current is None:
@@ -61,6 +71,10 @@ def _foreign(change: Change, current: Optional[FileState]) -> Step:
     if current is None:
         return Step("refuse", "was removed by somebody else after this run; it was left so")
     rest = _without_our_part(change.kind, current.content)
+    if rest == current.content:
+        return Step(
+            "none", "was replaced by somebody else after this run and has no part of ours; it was left so"
+        )
     if rest is not None:
         words = "kept what somebody else changed, took our part out"
         return Step("write", words, current._replace(content=rest))
@@ -73,14 +87,17 @@ def _foreign(change: Change, current: Optional[FileState]) -> Step:
 
 
 def _without_our_part(kind: Optional[str], content: bytes) -> Optional[bytes]:
-    """Return the file without our part; None if its kind (any, when it is not known) cannot take one out."""
+    """Return the file without our part; None if its kind cannot tell.
+
+    Where the kind is not known, each is tried, and only one that takes something out counts.
+    """
     text = content.decode("utf-8", "surrogateescape")
     for remover in [KINDS[kind]] if kind in KINDS else KINDS.values():
         try:
             rest = remover(text).encode("utf-8", "surrogateescape")
         except Exception:  # whatever a parser says, the file is then left alone
             continue
-        if rest != content:
+        if rest != content or kind in KINDS:
             return rest
     return None
 

@@ -16,13 +16,13 @@ import time
 import zipfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set
 
-from . import transaction
 from .command import Completed
 from .command import run as run_command
 from .durable import FileState, discard, replace, write_json
 from .lease import STATE_ROOT, JournalError
 from .restart import SYSTEMD
 from .runlog import RESULTS, SPECS, program_running, recorded, run_directory
+from .transaction import LOG
 
 PACKAGE = "fleet_mysqltune_host"
 PROGRAM = "program.pyz"
@@ -30,7 +30,8 @@ STARTUP = 60.0
 HOME = os.path.expanduser("~")
 """Where the client looks for its own option file, which a service of the system would not know."""
 TICK = 0.05
-MAIN = f"import sys\nfrom {PACKAGE}.transaction import main\nsys.exit(main(sys.argv[1:]))\n"
+MAINS = {"transaction": "main(sys.argv[1:])", "host_undo": "run_from()"}
+"""How each program is entered, by the module that it begins with."""
 
 
 def sources(first: str = "transaction") -> Dict[str, str]:
@@ -46,7 +47,7 @@ def sources(first: str = "transaction") -> Dict[str, str]:
 
 def _source(name: str) -> str:
     """Read a module's source through its loader: from a checkout as well as from Ansible's zip file."""
-    full = f"{transaction.__name__.rpartition('.')[0]}.{name}"
+    full = f"{__name__.rpartition('.')[0]}.{name}"
     spec = importlib.util.find_spec(full)
     loader: Any = spec.loader if spec else None
     source = loader.get_source(full) if loader else None
@@ -63,14 +64,18 @@ def _imports(source: str) -> Set[str]:
     return {node.module.split(".")[0] for node in nodes if node.module}
 
 
-def program() -> bytes:
-    """Return the program as a zip file that ``python3 program.pyz`` runs."""
+def program(first: str = "transaction") -> bytes:
+    """Return a program as a zip file that Python runs: the same bytes whenever and wherever it is made."""
+    call = MAINS[first]
+    files = {
+        "__main__.py": f"import sys\nfrom {PACKAGE}.{first} import {call.split('(')[0]}\nsys.exit({call})\n",
+        f"{PACKAGE}/__init__.py": "",
+        **{f"{PACKAGE}/{name}.py": source for name, source in sorted(sources(first).items())},
+    }
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__main__.py", MAIN)
-        archive.writestr(f"{PACKAGE}/__init__.py", "")
-        for name, source in sorted(sources().items()):
-            archive.writestr(f"{PACKAGE}/{name}.py", source)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, source in files.items():  # an entry without a time, for two programs must be comparable
+            archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
@@ -150,7 +155,7 @@ def wait(action: str, run_id: str, root: str, limit: float) -> Dict[str, Any]:
 
 
 def _last_words(run_id: str, root: str) -> str:
-    path = os.path.join(run_directory(run_id, root), transaction.LOG)
+    path = os.path.join(run_directory(run_id, root), LOG)
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return " | ".join(stream.read().strip().splitlines()[-3:]) or f"{path} is empty"

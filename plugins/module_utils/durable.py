@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
@@ -135,6 +136,23 @@ def sync_directory(path: str) -> None:
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_value(path: str) -> str:
+    """Return a setting of the kernel: the word in brackets of a choice (``always [madvise] never``), else the text."""
+    with open(path, encoding="ascii", errors="replace") as stream:
+        text = stream.read().strip()
+    chosen = re.search(r"\[(\w+)\]", text)
+    return chosen.group(1) if chosen else text
+
+
+def write_value(path: str, value: str) -> None:
+    """Set a setting of the kernel; such a file takes one write and cannot be replaced."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        _write_all(descriptor, value.encode() + b"\n")
     finally:
         os.close(descriptor)
 

@@ -31,7 +31,7 @@ def host_facts(proc: str = "/proc", sys: str = "/sys", root: str = "/") -> Dict[
         "memory_total": total,
         "memory_limit": min([total, *limits]),
         "thp": thp(read(os.path.join(sys, THP)) or ""),
-        "container": _container(root),
+        "container": in_container(root, proc),
     }
 
 
@@ -66,6 +66,10 @@ def _limit(path: str) -> Optional[int]:
     return int(text) if text.isdigit() else None
 
 
-def _container(root: str) -> bool:
+def in_container(root: str = "/", proc: str = "/proc") -> bool:
+    """Tell whether the kernel is that of another machine: by files, or by what the first process was started with."""
     marks = ("run/.containerenv", ".dockerenv", "run/systemd/container")
-    return any(os.path.exists(os.path.join(root, mark)) for mark in marks)
+    first = (read(os.path.join(proc, "1/environ")) or "").split("\0")
+    return any(os.path.exists(os.path.join(root, mark)) for mark in marks) or any(
+        variable.startswith(("container=", "KUBERNETES_SERVICE_HOST=")) for variable in first
+    )

@@ -142,7 +142,7 @@ def configured(launcher: Mapping[str, Any], run: Run) -> Wanted:
     """Look up what the launcher's files preload. Our entry is the first in a script, the last in a unit."""
     found: List[Mapping[str, Any]] = []
     own: Optional[str] = None
-    if launcher["unit"]:
+    if launcher["unit"] and launcher["kind"] != "masked":
         found.append(systemd_env.configured_preload(launcher["unit"], run))
         own = _own(found[0], -1)
     if launcher["script"]:

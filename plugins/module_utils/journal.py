@@ -24,8 +24,10 @@ from .durable import (
     missing_directories,
     move,
     read_state,
+    read_value,
     remove,
     sha256,
+    write_value,
 )
 from .lease import (
     STATE_ROOT,
@@ -36,6 +38,7 @@ from .lease import (
     release,
     take,
 )
+from .room import set_aside
 from .runlog import (
     UNFINISHED,
     Record,
@@ -85,7 +88,8 @@ class Journal:
         ``JournalError`` if the run has ended, or if a run that was killed has to be put back first.
         """
         run_directory(run_id, root)
-        lease = take(run_id, root, holder=holder)
+        with _explained("cannot take the lease"):
+            lease = take(run_id, root, holder=holder)
         known = load(run_id, root)
         if known and known.state not in UNFINISHED:
             raise JournalError(
@@ -106,6 +110,7 @@ class Journal:
             return
         for directory in (os.path.join(self.root, "runs"), self._directory, self._blob("")):
             make_directory(directory, 0o700)
+        set_aside(self._directory)
         append_record(self._path, begin_record(self.run_id, self.root, boot_id(), self._holder))
 
     def write(
@@ -146,6 +151,18 @@ class Journal:
             self._renew()
             self._record_change(path, before, None, kind)
             remove(path)
+        return True
+
+    def set_value(self, path: str, value: str) -> bool:
+        """Set a value of the running kernel (``durable.read_value`` tells which form); True if it was changed."""
+        with _explained(f"cannot set {path}"):
+            before = read_value(path)
+            if before == value:
+                return False
+            self._renew()
+            record = {"op": "value", "path": path, "before": before, "planned": value}
+            append_record(self._path, dict(record, time=time.time()))
+            write_value(path, value)
         return True
 
     def on_restore(self, argv: List[str]) -> None:
@@ -241,7 +258,8 @@ def _explained(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise JournalError(f"{what}: {error.strerror or error}. The file is as it was.") from error
+        where = f" ({error.filename})" if error.filename and str(error.filename) not in what else ""
+        raise JournalError(f"{what}{where}: {error.strerror or error}. The file is as it was.") from error
 
 
 def ad_hoc_run_id() -> str:

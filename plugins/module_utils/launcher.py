@@ -92,7 +92,8 @@ def determine(chain: Sequence[Ancestor], unit: Optional[Unit], proc: str = "/pro
     unit = unit if unit and responsible(chain, safe, unit) else None
     named = next((known.init_script for known in chain if known.init_script), None)
     script = unit.init_script if unit else None
-    result = nothing(_kind(safe, unit, script or named))
+    masked = unit is not None and unit.load_state == "masked"
+    result = nothing("masked" if masked else _kind(safe, unit, script or named))
     result["unit"] = unit.name if unit else None
     result["init_script"] = script or named
     if safe:
@@ -119,7 +120,7 @@ def responsible(chain: Sequence[Ancestor], safe: Optional[Ancestor], unit: Unit)
     Its main process has to be the server, its mysqld_safe or a script above; a unit without main process
     (SysV scripts) has to have left the top of the chain to the init.
     """
-    if unit.load_state != "loaded":
+    if unit.load_state not in ("loaded", "masked"):
         return False
     if not unit.main_pid:
         top = chain[-1]

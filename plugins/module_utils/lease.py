@@ -24,6 +24,14 @@ class JournalError(Exception):
     """Something that stops a run before it changed anything: one sentence."""
 
 
+def in_words(error: Exception) -> str:
+    """Return one sentence about what stopped a run: our own, or about the file that the system refused."""
+    if not isinstance(error, OSError):
+        return str(error)
+    where = error.filename or "the state directory"
+    return f"{where}: {error.strerror or error}. Make room or access there, then run again."
+
+
 class LeaseHeld(JournalError):
     """Another run holds the host."""
 
@@ -95,7 +103,10 @@ def take(run_id: str, root: str = STATE_ROOT, ttl: float = TTL, holder: Optional
         lease = Lease(
             run_id, boot_id(), since_boot(), ttl, holder or (held.holder if held and own else _holder())
         )
-        write_json(_path(root), lease._asdict())
+        try:
+            write_json(_path(root), lease._asdict())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _path(root)) from error
         return lease
 
 

@@ -49,7 +49,7 @@ def libraries(
 ) -> List[Dict[str, Any]]:
     """Return each allocator library of the standard directories and of ``search_path`` (directories, files).
 
-    A file that is named in ``search_path`` is returned whatever it is.
+    What is named in ``search_path`` and is no directory is returned whatever it is, even if it is not there.
     """
     found = {library.path: library for library in _find(search_path, root)}
     packages = owners(sorted({library.real_path for library in found.values()}), run, root)
@@ -68,7 +68,7 @@ def _find(search_path: Sequence[str], root: str) -> Iterator[Found]:
             seen.add(real)
             yield from _scan(real)
     for path in search_path:
-        if os.path.isfile(path):
+        if not os.path.isdir(path):
             yield _identify(path, os.path.realpath(path))
 
 
@@ -89,7 +89,7 @@ def _scan(directory: str) -> Iterator[Found]:
 
 def _identify(path: str, real: str) -> Found:
     try:
-        with Elf.open(real) as elf:
+        with Elf.open(real if os.path.isfile(real) else os.devnull) as elf:
             soname = elf.soname
             name = classify(soname or real)
             return Found(path, real, soname, name, elf.bits, elf.machine)
@@ -98,13 +98,14 @@ def _identify(path: str, real: str) -> Found:
 
 
 def _describe(library: Found, package: Optional[str], root: str, root_uid: int) -> Dict[str, Any]:
-    status = os.stat(library.real_path)
+    there = os.path.isfile(library.real_path)
+    status = os.stat(library.real_path) if there else None
     problem = check_library(library.path, root_uid=root_uid, root=root)
     return {
         **library._asdict(),
-        "uid": status.st_uid,
-        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
-        "sha256": sha256(library.real_path),
+        "uid": status and status.st_uid,
+        "mode": status and f"{stat.S_IMODE(status.st_mode):04o}",
+        "sha256": sha256(library.real_path) if there else None,
         "package": package,
         "usable": problem is None,
         "reason": problem[0] if problem else None,

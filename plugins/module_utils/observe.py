@@ -15,6 +15,7 @@ from .instance import Asked, running, stopped
 from .journal import STATE_ROOT, summary
 from .launcher import Unit, parse_units, read_cgroup, unit_of
 from .libraries import libraries
+from .managed import managed_files
 from .processes import servers
 
 UNIT_NAME = re.compile(r"(mysql|mysqld|mariadb|mariadbd|percona|percona-server)(@[^.]+)?\.service")
@@ -43,7 +44,7 @@ def observe(
     state_root: str = STATE_ROOT,
     topology: bool = True,
 ) -> Dict[str, Any]:
-    """Return ``host``, ``instances``, ``libraries``, ``lease``, ``unfinished`` and ``last_run``.
+    """Return ``host``, ``instances``, ``libraries``, ``managed_files``, ``lease``, ``unfinished`` and ``last_run``.
 
     Without ``topology`` the servers are asked for version and directories only. Raises ``ObserveError``.
     """
@@ -60,6 +61,7 @@ def observe(
         "host": host,
         "instances": _instances(asked, host["init"], root),
         "libraries": libraries(search_path, run, root),
+        "managed_files": managed_files(state_root),
         **summary(state_root),
     }
 
@@ -71,9 +73,31 @@ def _instances(asked: Asked, init: str, root: str) -> List[Dict[str, Any]]:
     units = show(names, asked.run) if init == "systemd" else {}
     seen = [_observed(pid, units.get(units_by_pid[pid] or ""), asked) for pid in pids]
     found = [instance for instance in seen if instance]
-    claimed = {instance["launcher"]["unit"] for instance in found} | set(units_by_pid.values())
+    _give_home(found, units)
+    claimed = {instance["launcher"][key] for instance in found for key in ("unit", "init_script")}
+    claimed |= set(units_by_pid.values())
     found += [stopped(unit, asked) for unit in idle(units, claimed)]
     return _with_unique_names(found)
+
+
+def _give_home(found: Sequence[Dict[str, Any]], units: Mapping[str, Unit]) -> None:
+    """Name the init script of a server that somebody started with it by hand, so that its unit has no process.
+
+    Only where there is no doubt: one such server, and one unit made from a script that should be running.
+    """
+    homeless = [
+        one["launcher"]
+        for one in found
+        if one["launcher"]["kind"] == "mysqld_safe"
+        and not (one["launcher"]["unit"] or one["launcher"]["init_script"])
+    ]
+    empty = [
+        unit.init_script
+        for unit in units.values()
+        if unit.init_script and unit.active_state == "active" and not unit.main_pid
+    ]
+    if len(homeless) == len(empty) == 1:
+        homeless[0]["init_script"] = empty[0]
 
 
 def _observed(pid: int, unit: Optional[Unit], asked: Asked) -> Optional[Dict[str, Any]]:
@@ -100,11 +124,14 @@ def show(names: Sequence[str], run: Run = run_command) -> Dict[str, Unit]:
 
 
 def idle(units: Mapping[str, Unit], claimed: Set[Optional[str]]) -> List[Unit]:
-    """Return the units that would start a server but have none; one that runs something else is none."""
+    """Return the units that would start a server but have none; one that runs something else is none.
+
+    ``claimed`` has the units and the init scripts of the servers that run.
+    """
     return [
         unit
         for name, unit in sorted(units.items())
-        if name not in claimed
+        if not {name, unit.init_script} & claimed - {None}
         and UNIT_NAME.fullmatch(name)
         and unit.load_state == "loaded"
         and not (unit.active_state == "active" and unit.main_pid)

@@ -20,6 +20,7 @@ from .preload_list import merged
 from .probe_helpers import harmless
 from .probe_helpers import helpers as unit_helpers
 from .probe_process import DirectProcess, Ending, UnitProcess
+from .reasons import advice
 from .systemd_env import read_unit
 
 RunCommand = Callable[..., Completed]
@@ -247,8 +248,9 @@ def _explain_facts(result: Result, subject: Subject, flight: Flight) -> None:
         said[1] if said else f"malloc is bound to {facts['bound'].get('malloc') or 'nothing that is known'}"
     )
     result.message = (
-        f"{subject.exe} starts, but {subject.library} does not work in it ({result.reason}): {words}."
-    )
+        f"{subject.exe} starts, but {subject.library} does not work in it ({result.reason}): {words}. "
+        f"{advice(result.reason or '')}"
+    ).rstrip()
 
 
 def loader_problem(errors: str, library: str) -> Optional[Tuple[str, str]]:

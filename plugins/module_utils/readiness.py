@@ -18,7 +18,9 @@ LOOK = 0.2
 ASK_ANYWAY = 0.5
 ASK_WITHOUT_SOCKET = 0.1
 GRACE = 2.0
-EXTENSION = 15.0
+EXTENSION = 30.0
+"""Seconds for which visible progress counts; MariaDB asks systemd for as many each time when it reports."""
+
 Ping = Callable[[float], Optional[SqlError]]
 """Ask the server something within so many seconds; None if it answered, else what went wrong."""
 

@@ -66,7 +66,7 @@ def _row(host: Mapping[str, Any], instance: Mapping[str, Any]) -> List[str]:
         instance["level"] or NONE,
         NONE if instance["downtime"] is None else f"{instance['downtime']:.1f} s",
         throughput(found),
-        host["status"],
+        "stopped" if instance["launcher"] == "stopped" else host["status"],
         found["verdict"] if found else NONE,
     ]
     return [printable(str(cell)) for cell in row]

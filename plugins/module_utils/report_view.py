@@ -9,11 +9,19 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Sequence
 
+from .evidence import LEVELS
+
 View = Dict[str, Any]
 MIN_PAIRS = 6
-LEVELS = ("intended", "delivered", "mapped", "effective")
-TROUBLE = ("failed", "restore_failed", "stopped", "restored", "unreachable", "refused")
+TROUBLE = ("failed", "restore_failed", "restored", "unreachable", "not_started", "refused", "stopped")
 ORDER = (*TROUBLE, "planned", "tuned", "unchanged")
+CALM = {
+    "tuned": "tuned and proved effective",
+    "unchanged": "needed no change",
+    "planned": "would change",
+    "stopped": "stopped (left so)",
+}
+"""What the headline says of the hosts that need no attention."""
 FIGURES = [
     "valid",
     "reason",
@@ -85,14 +93,10 @@ def headline(hosts: Sequence[View]) -> str:
         return "No host took part in this run."
     noun = "host" if total == 1 else "hosts"
     parts = []
-    for status, words in (
-        ("tuned", "tuned and proved effective"),
-        ("unchanged", "needed no change"),
-        ("planned", "would change"),
-    ):
+    for status, words in CALM.items():
         count = sum(host["status"] == status for host in hosts)
         parts += [f"{count} {words}"] if count else []
-    trouble = sum(host["status"] not in ("tuned", "unchanged", "planned") for host in hosts)
+    trouble = sum(host["status"] not in CALM for host in hosts)
     parts += [f"{trouble} need{'s' if trouble == 1 else ''} attention"] if trouble else []
     return f"{total} {noun}: " + ", ".join(parts) + "."
 
@@ -105,7 +109,7 @@ def _host(host: Mapping[str, Any]) -> View:
         "status": str(host.get("status") or "unchanged"),
         "message": str(host.get("message") or ""),
         "notes": [str(note) for note in host.get("notes") or []],
-        "trouble": host.get("status") not in ("tuned", "unchanged", "planned"),
+        "trouble": host.get("status") in TROUBLE,
         "instances": instances,
     }
 

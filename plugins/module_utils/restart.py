@@ -12,11 +12,12 @@ import re
 import signal
 import subprocess
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from abc import ABC, abstractmethod
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .command import Completed
 from .command import run as run_command
-from .servers import Instance, find, output_file, tree
+from .servers import Instance, bytes_moved, find, output_file, tree
 
 RunCommand = Callable[..., Completed]
 
@@ -33,7 +34,7 @@ RECOVERING = re.compile(
     r"crash recovery|to recover|recover(ed|ing)|redo log|roll(ing|ed) back|apply(ing)? (a )?batch",
     re.IGNORECASE,
 )
-
+READY = "ready for connections"
 
 UNPROTECTED = ("/bin/sh", "-c", 'echo 0 >/proc/self/oom_score_adj; exec "$@"', "sh")
 """A server must not inherit the protection of our program against the kernel's killer."""
@@ -50,28 +51,35 @@ class State(NamedTuple):
     words: str = ""
 
 
-class Launcher:
+class Launcher(ABC):
     """What a launcher can do. ``restart`` and ``start`` return at once."""
 
-    def prepare(self) -> None:
-        """Do what must not cost time once the server is down."""
-
+    @abstractmethod
     def restart(self) -> None:
-        raise NotImplementedError
+        """Begin to stop and start the server; ``RestartError`` if the launcher refuses."""
 
+    @abstractmethod
     def start(self) -> None:
-        raise NotImplementedError
+        """Begin to start the server that does not run; ``RestartError`` if the launcher refuses."""
 
+    @abstractmethod
     def state(self) -> State:
-        raise NotImplementedError
+        """Return what became of it."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End all of the instance's processes now, and leave the launcher fit for another start."""
+
+    def prepare(self) -> None:  # noqa: B027 - not every launcher has something to prepare
+        """Do what must not cost time once the server is down."""
 
     def busy(self) -> bool:
         """Tell whether the launcher is still at work on a start or a stop, whoever asked for it."""
         return False
 
-    def kill(self) -> None:
-        """End all of the instance's processes now, and leave the launcher fit for another start."""
-        raise NotImplementedError
+    def progress(self) -> str:
+        """Return what the launcher shows of a start that is under way, nothing if it shows nothing."""
+        return ""
 
     def messages(self, since: float) -> str:  # noqa: ARG002 - for those that log
         """Return what the launcher logged since then (epoch)."""
@@ -79,11 +87,17 @@ class Launcher:
 
 
 class Unit(Launcher):
-    """A systemd service; also ``mysqld_safe`` and init scripts that run inside one."""
+    """A systemd service; also ``mysqld_safe`` and init scripts that run inside one.
 
-    def __init__(self, name: str, run: RunCommand = run_command) -> None:
+    ``runs`` tells whether the server runs: an init script that lost patience leaves it behind, at work.
+    """
+
+    def __init__(
+        self, name: str, run: RunCommand = run_command, runs: Callable[[], bool] = lambda: False
+    ) -> None:
         self._name = name
         self._run = run
+        self._runs = runs
         self._restarts: Optional[int] = None
 
     def prepare(self) -> None:
@@ -113,13 +127,18 @@ class Unit(Launcher):
         if shown.get("Result") == "timeout" and shown.get("ActiveState") in ("deactivating", "failed"):
             return State("hang", where)
         if shown.get("ActiveState") in ("failed", "inactive"):
-            return State("crash", where)
+            return State("up", f"{where}, but its server runs") if self._runs() else State("crash", where)
         return State(phase, where)
 
     def busy(self) -> bool:
         """A job may have been queued although ``systemctl`` failed: its answer may have been lost."""
         shown = self._show()
         return bool(shown.get("Job")) or shown.get("ActiveState") not in ("active", "inactive", "failed")
+
+    def progress(self) -> str:
+        """Return the status that the server tells systemd each time when it asks for more time to start."""
+        shown = self._show()
+        return shown.get("StatusText", "") if shown.get("ActiveState") == "activating" else ""
 
     def kill(self) -> None:
         """Stop without waiting: the job keeps systemd from another start, the signal ends the wait."""
@@ -142,7 +161,7 @@ class Unit(Launcher):
             raise RestartError(f"systemctl {words[0]} {self._name}: {said}")
 
     def _show(self) -> Dict[str, str]:
-        argv = ["systemctl", "show", "-p", "ActiveState,SubState,Result,NRestarts,Job", self._name]
+        argv = ["systemctl", "show", "-p", "ActiveState,SubState,Result,NRestarts,Job,StatusText", self._name]
         lines = self._run(argv, timeout=30.0).out.splitlines()
         shown = dict(line.split("=", 1) for line in lines if "=" in line)
         return dict(shown, Job="" if shown.get("Job") == "0" else shown.get("Job", ""))
@@ -184,11 +203,9 @@ class Script(Launcher):
         code = self._process.poll() if self._process else 0
         if code is None:
             return State("pending", f"{self._path} is at work")
-        if code:
-            return State("crash", f"{self._path} ended with exit status {code}")
-        if not tree(self._instance):
-            return State("crash", f"{self._path} ended well, but no server process is left")
-        return State("up", f"{self._path} has ended well")
+        if tree(self._instance):
+            return State("up", f"{self._path} ended with exit status {code}")
+        return State("crash", f"{self._path} ended with exit status {code}, no server process is left")
 
     def busy(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -220,7 +237,7 @@ def launcher_of(
     """Return the launcher; ``RestartError`` with instructions where nothing would start the server again."""
     booted = os.path.isdir(SYSTEMD) if systemd is None else systemd
     if instance.service and booted:
-        return Unit(instance.service, run)
+        return Unit(instance.service, run, lambda: bool(tree(instance)))
     if instance.init_script and instance.kind in ("mysqld_safe", "sysv"):
         return Script(instance.init_script, instance, booted)
     raise RestartError(
@@ -235,12 +252,13 @@ class Log:
     def __init__(self, instance: Instance, launcher: Launcher) -> None:
         server = find(instance)
         self._file = output_file(server.pid) if server else None
+        self._instance = instance
         self._launcher = launcher
         self._since = time.time()
         self._begin = self._size()
         self._end: Optional[int] = None
         self._launcher_text: Optional[str] = None
-        self._recovered = 0
+        self._progress: Tuple[object, ...] = ()
 
     def _size(self) -> int:
         return os.path.getsize(self._file) if self._file and os.path.exists(self._file) else 0
@@ -251,9 +269,22 @@ class Log:
         self._launcher_text = self._launcher.messages(self._since)
 
     def recovering(self) -> bool:
-        """Tell whether lines about recovery came since the last time that this was asked."""
-        before, self._recovered = self._recovered, sum(1 for line in self._lines() if RECOVERING.search(line))
-        return self._recovered > before
+        """Tell whether a start or a recovery has visibly gone on since the last time that this was asked."""
+        before, self._progress = self._progress, self._look()
+        return self._progress not in (before, ())
+
+    def _look(self) -> Tuple[object, ...]:
+        """Return what changes while recovery goes on; nothing if it has not begun, or if it is over.
+
+        The server reports every 15 s or so; in between, only what it reads and writes shows that it is at work.
+        """
+        lines = self._lines()
+        told = self._launcher.progress()
+        recovery = sum(1 for line in lines if RECOVERING.search(line))
+        if any(READY in line for line in lines) or not (told or recovery):
+            return ()
+        server = find(self._instance)
+        return told, recovery, bytes_moved(server.pid) if server and recovery else 0
 
     def words(self) -> str:
         """Return the most telling lines of what was said, shortened; nothing if only notes were."""

@@ -9,6 +9,7 @@ from typing import List
 from .durable import write_json
 from .lease import JournalError, boot_id, release
 from .readiness import denied
+from .room import with_room
 from .runlog import RESULTS, UNFINISHED, Run, load, run_directory
 from .servers import find, started_since
 from .serving import Host, Record, Server, required, result_of
@@ -77,5 +78,6 @@ class Undoing(Host):
         )
         if not self.spec.get("keep_lease"):
             release(self.run_id, self.root)
-        write_json(os.path.join(run_directory(self.run_id, self.root), RESULTS["undo"]), result)
+        path = os.path.join(run_directory(self.run_id, self.root), RESULTS["undo"])
+        with_room([run.directory for run in order], lambda: write_json(path, result))
         return result

@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .durable import read_json, read_records
+from .durable import append_record, read_json, read_records
 from .lease import STATE_ROOT, JournalError, current, since_boot
+from .room import with_room
 
 Record = Dict[str, Any]
 
@@ -55,6 +56,15 @@ class Change:
 
 
 @dataclass
+class Setting:
+    """What a run did to one value of the running kernel: the value before, and each that it set."""
+
+    path: str
+    before: str
+    ours: List[str] = field(default_factory=list)
+
+
+@dataclass
 class Run:
     """One run, as its journal tells it. ``changes`` and ``directories`` stand in the order they were made."""
 
@@ -70,6 +80,7 @@ class Run:
     reason: str = ""
     finished: Optional[float] = None
     changes: Dict[str, Change] = field(default_factory=dict)
+    settings: Dict[str, Setting] = field(default_factory=dict)
     directories: List[str] = field(default_factory=list)
     commands: List[List[str]] = field(default_factory=list)
     notes: Record = field(default_factory=dict)
@@ -80,7 +91,8 @@ class Run:
 
     @property
     def undoable(self) -> bool:
-        return self.state in UNDOABLE and bool(self.changes or self.directories or self.state in OWED)
+        touched = self.changes or self.settings or self.directories
+        return self.state in UNDOABLE and bool(touched or self.state in OWED)
 
     def as_dict(self) -> Record:
         """Return the run as ``tuning_journal`` lists it."""
@@ -91,7 +103,7 @@ class Run:
             "reason": self.reason,
             "started": self.started,
             "finished": self.finished,
-            "files": sorted(self.changes),
+            "files": sorted([*self.changes, *self.settings]),
             "undoable": self.undoable,
         }
 
@@ -143,6 +155,11 @@ def _cancelled(run: Run, record: Mapping[str, Any]) -> None:
         del run.changes[record["path"]]
 
 
+def _value(run: Run, record: Mapping[str, Any]) -> None:
+    path = record["path"]
+    run.settings.setdefault(path, Setting(path, record["before"])).ours.append(record["planned"])
+
+
 def _directory(run: Run, record: Mapping[str, Any]) -> None:
     run.directories.append(record["path"])
 
@@ -169,6 +186,7 @@ _FOLD = {
     "begin": _begin,
     "before": _before,
     "cancelled": _cancelled,
+    "value": _value,
     "directory": _directory,
     "on_restore": _command,
     "note": _note,
@@ -218,6 +236,16 @@ def summary(root: str = STATE_ROOT) -> Record:
     }
 
 
+def left_files(root: str = STATE_ROOT) -> List[Record]:
+    """Return what the committed runs left: ``path``, ``sha256`` (None: no file), ``kind`` and the last ``run_id``."""
+    found: Dict[str, Record] = {}
+    for run in runs(root):
+        for path, change in run.changes.items() if run.state == "committed" else ():
+            left = {"path": path, "sha256": change.ours[-1].sha256, "kind": change.kind, "run_id": run.run_id}
+            found.setdefault(path, left)
+    return sorted(found.values(), key=lambda left: str(left["path"]))
+
+
 def pruned(root: str = STATE_ROOT, keep: int = 20, check: bool = False) -> List[str]:
     """Delete the finished runs beyond the latest ``keep``, which ends their undo; return their ids.
 
@@ -263,6 +291,12 @@ def begin_record(run_id: str, root: str, boot: str, holder: str) -> Record:
         "since_boot": since_boot(),
         "holder": holder,
     }
+
+
+def append(run: Run, record: Record) -> None:
+    """Add a record with the time to a run's journal, whatever the disk has left."""
+    path = journal_path(run.run_id, run.root)
+    with_room([run.directory], lambda: append_record(path, dict(record, time=time.time())))
 
 
 def recorded(run_id: str, name: str, root: str = STATE_ROOT) -> Any:

@@ -143,6 +143,16 @@ def arguments(pid: int, proc: str = "/proc") -> List[str]:
         return []
 
 
+def bytes_moved(pid: int, proc: str = "/proc") -> int:
+    """Return how many bytes the process has read and written until now, 0 if it is gone."""
+    try:
+        with open(os.path.join(proc, str(pid), "io"), encoding="ascii") as stream:
+            counters = dict(line.split(": ") for line in stream.read().splitlines())
+    except OSError:
+        return 0
+    return sum(int(counters[name]) for name in ("rchar", "wchar", "read_bytes", "write_bytes"))
+
+
 def output_file(pid: int, proc: str = "/proc") -> Optional[str]:
     """Return the error log: the regular file that the process writes its errors to, if it is one."""
     path = _link(pid, "fd/2", proc)

@@ -12,6 +12,8 @@ from .command import run as run_command
 from .lease import take
 from .readiness import Limits, Ping, Ready, Wait, mark_of
 from .restart import Launcher, Log, RestartError, launcher_of
+from .room import with_room
+from .runlog import run_directory
 from .servers import Instance, Process, find, identify, tree
 from .sql import Sql, SqlError
 
@@ -71,7 +73,7 @@ class Host:
         """Renew the lease now and then; a long wait must not lose it."""
         if time.monotonic() - self._renewed >= RENEW_EVERY:
             self._renewed = time.monotonic()
-            take(self.run_id, self.root)
+            with_room([run_directory(self.run_id, self.root)], lambda: take(self.run_id, self.root))
 
     def restart(self, server: Server, start_only: bool = False) -> Ready:
         """Restart one server and wait for its answer. Nothing stands between the stop and the wait."""

@@ -72,10 +72,15 @@ def check_settings(settings: Settings) -> None:
         raise SysbenchError(
             f"duration is {settings.duration}: a run needs at least 1 s (events can end it earlier)"
         )
-    if not _TEST.match(settings.test):
-        raise SysbenchError(f"test is {settings.test!r}: expected a name such as oltp_read_write or a path")
+    check_test(settings.test)
     for option in settings.extra:
         check_extra(option)
+
+
+def check_test(test: str) -> None:
+    """SysbenchError unless ``test`` can be the name of a test or the path of a script."""
+    if not _TEST.match(test):
+        raise SysbenchError(f"test is {test!r}: expected a name such as oltp_read_write or a path")
 
 
 def check_extra(option: str) -> None:

@@ -45,12 +45,17 @@ class State(NamedTuple):
 
 def checked(names: Names) -> Names:
     """The same names; SysbenchError for one that would need quoting."""
-    for name in (names.schema, names.account):
-        if not _NAME.match(name):
-            raise SysbenchError(
-                f"{name!r} cannot be the benchmark's schema or account: use letters, digits and _"
-            )
+    check_name(names.schema)
+    check_name(names.account)
     return names
+
+
+def check_name(name: str) -> None:
+    """SysbenchError for a name that would need quoting."""
+    if not _NAME.match(name):
+        raise SysbenchError(
+            f"{name!r} cannot be the benchmark's schema or account: use letters, digits and _"
+        )
 
 
 def look(sql: Any, names: Names) -> State:

@@ -13,19 +13,19 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from .durable import append_record, read_json, write_json
-from .evidence import collect, judge
+from .durable import read_json, write_json
+from .evidence import LEVELS, collect, judge
 from .lease import JournalError, release
 from .readiness import denied, settle
 from .restart import RestartError
 from .rollback import Undoing
-from .runlog import RESULTS, SPECS, journal_path, load, program_lock, run_directory
+from .room import with_room
+from .runlog import RESULTS, SPECS, Run, append, load, program_lock, run_directory
 from .servers import alive, find, identify
 from .serving import Host, Record, Server, required, result_of
 from .undo import mark, undo_runs
 
 LOG = "program.log"
-LEVELS = ("intended", "delivered", "mapped", "effective")
 NOT_READY = {
     "crash": "crashed when it was restarted",
     "hang": "hung when it was restarted",
@@ -167,11 +167,14 @@ class Activation(Host):
     def _finish(self, state: str, reason: Optional[str], message: str) -> Record:
         """Write the result down, then the decision; give the lease back unless the run goes on."""
         result = result_of(self, state, reason, message)
-        append_record(journal_path(self.run_id, self.root), {"op": "note", "facts": {"activation": result}})
+        own = Run(self.run_id, self.root)
+        append(own, {"op": "note", "facts": {"activation": result}})
         self.journal(state, message, reason or "")
         if state != "committed":
             release(self.run_id, self.root)
-        write_json(os.path.join(run_directory(self.run_id, self.root), RESULTS["activate"]), result)
+        with_room(
+            [own.directory], lambda: write_json(os.path.join(own.directory, RESULTS["activate"]), result)
+        )
         return result
 
 

@@ -9,30 +9,34 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from .command import Completed
 from .command import run as run_command
-from .decision import Step, decide
+from .decision import Step, decide, decide_value
 from .durable import (
     FileState,
-    append_record,
     discard,
     make_directory,
     missing_directories,
     read_state,
+    read_value,
     remove,
     replace,
     sync_directory,
+    write_value,
 )
-from .lease import STATE_ROOT, JournalError, release, take
+from .lease import STATE_ROOT, JournalError, current, release, take
+from .room import with_room
 from .runlog import (
+    HALF_WAY,
     Change,
     Image,
     Run,
+    Setting,
     abandoned,
+    append,
     journal_path,
     program_running,
     undo_order,
@@ -70,7 +74,7 @@ def restore(
     if not order or check:
         return undo_runs(order, run, check)
     holder = order[-1].run_id
-    take(holder, root)
+    with_room([run.directory for run in order], lambda: take(holder, root))
     try:
         return undo_runs(order, run)
     finally:
@@ -81,7 +85,7 @@ def recover(root: str = STATE_ROOT, own: Optional[str] = None, run: RunCommand =
     """Put back the files of every run that was killed, the latest first, under the lease of ``own``."""
     left = abandoned(root, own)
     if left and own:
-        take(own, root)
+        with_room([run.directory for run in left], lambda: take(own, root))
     return undo_runs(left, run)
 
 
@@ -122,12 +126,14 @@ def refuse_running(order: Sequence[Run]) -> None:
 def _undo_run(undone: Run, outcome: Outcome, run: RunCommand, check: bool, final: bool) -> None:
     outcome.run_ids.append(undone.run_id)
     if not check:
-        mark(undone, "restoring")
+        _marked(undone, "restoring")  # a journal that cannot be written keeps no file from being put back
     steps = [
-        (change, _undo_file(undone, change, outcome, check))
+        (change.path, _undo_file(undone, change, outcome, check))
         for change in reversed(list(undone.changes.values()))
+    ] + [
+        (setting.path, _undo_setting(undone, setting, outcome, check)) for setting in undone.settings.values()
     ]
-    refused = [f"{change.path} {step.words}" for change, step in steps if step.action == "refuse"]
+    refused = [f"{path} {step.words}" for path, step in steps if step.action == "refuse"]
     if not check:
         _remove_directories(undone, outcome)
         refused += _run_commands(undone, run)
@@ -136,20 +142,32 @@ def _undo_run(undone: Run, outcome: Outcome, run: RunCommand, check: bool, final
     if check:
         return
     if refused:
-        mark(undone, "restore_failed", "; ".join(refused), "differs")
+        _marked(undone, "restore_failed", "; ".join(refused), "differs")
     elif final:
-        how = (
-            "was undone"
-            if undone.state in ("committed", "restore_failed")
-            else f"was interrupted ({undone.state})"
-        )
-        mark(undone, "restored", f"{undone.run_id} {how}, its files are as before")
+        how = f"was interrupted ({undone.state})" if _interrupted(undone) else "was undone"
+        outcome.refused += _marked(undone, "restored", f"{undone.run_id} {how}, its files are as before")
+        outcome.ok = not outcome.refused
+
+
+def _interrupted(undone: Run) -> bool:
+    """Tell whether the run came to no end of its own: one that puts itself back holds the lease."""
+    lease = current(undone.root)
+    own = lease is not None and lease.run_id == undone.run_id
+    return undone.state in HALF_WAY or (undone.state == "open" and not own)
+
+
+def _marked(undone: Run, state: str, message: str = "", reason: str = "") -> List[str]:
+    """Write the state of a run down; return why that was not possible, if it was not."""
+    try:
+        mark(undone, state, message, reason)
+    except OSError as error:
+        return [f"{journal_path(undone.run_id, undone.root)} cannot be written: {error.strerror}"]
+    return []
 
 
 def mark(undone: Run, state: str, message: str = "", reason: str = "") -> None:
     """Write the state of a run down."""
-    record = {"op": "state", "state": state, "message": message, "reason": reason, "time": time.time()}
-    append_record(journal_path(undone.run_id, undone.root), record)
+    append(undone, {"op": "state", "state": state, "message": message, "reason": reason})
 
 
 def _undo_file(undone: Run, change: Change, outcome: Outcome, check: bool) -> Step:
@@ -160,13 +178,27 @@ def _undo_file(undone: Run, change: Change, outcome: Outcome, check: bool) -> St
         foreseen = current if step.action in ("none", "refuse") else step.state
         outcome.foreseen[change.path] = foreseen
     else:
-        if os.path.isdir(os.path.dirname(change.temp)):
-            discard(change.temp)
-        _apply(change, step)
+        step = _apply(change, step)
+    return _noted(undone, change.path, step, outcome)
+
+
+def _undo_setting(undone: Run, setting: Setting, outcome: Outcome, check: bool) -> Step:
+    """Set one value of the running kernel back, or only tell; one that somebody else set since is left alone."""
+    try:
+        current = read_value(setting.path)
+        step = decide_value(setting, current)
+        if step.action == "write" and not check:
+            write_value(setting.path, setting.before)
+    except OSError as error:
+        step = Step("refuse", f"cannot be set back to {setting.before}: {error.strerror}")
+    return _noted(undone, setting.path, step, outcome)
+
+
+def _noted(undone: Run, path: str, step: Step, outcome: Outcome) -> Step:
     if step.action in ("write", "remove"):
         outcome.changed = True
-        outcome.diff.append(_diff(change, step))
-    outcome.files.append({"run_id": undone.run_id, "path": change.path, "action": step.words})
+        outcome.diff.append(_diff(path, step))
+    outcome.files.append({"run_id": undone.run_id, "path": path, "action": step.words})
     return step
 
 
@@ -192,8 +224,13 @@ def _blob(undone: Run, before: Image) -> Optional[FileState]:
     return FileState(kept.content, before.mode or 0, before.uid or 0, before.gid or 0, xattrs)
 
 
-def _apply(change: Change, step: Step) -> None:
+def _apply(change: Change, step: Step) -> Step:
+    """Do the step; one that the system refuses becomes a refusal, so that the other files are still put back."""
     try:
+        if os.path.lexists(
+            change.temp
+        ):  # where nothing is left to remove, a read-only file system is no obstacle
+            discard(change.temp)
         if step.action == "remove":
             remove(change.path)
         elif step.action == "write" and step.state:
@@ -201,9 +238,10 @@ def _apply(change: Change, step: Step) -> None:
                 make_directory(directory, 0o755)
             replace(change.path, step.state, change.temp)
     except OSError as error:
-        raise JournalError(
-            f"cannot put {change.path} back: {error.strerror}. Make room or access, then ask again."
-        ) from error
+        return Step(
+            "refuse", f"cannot be put back: {error.strerror}. Make room or access there, then ask again"
+        )
+    return step
 
 
 def _remove_directories(undone: Run, outcome: Outcome) -> None:
@@ -226,11 +264,11 @@ def _run_commands(undone: Run, run: RunCommand) -> List[str]:
     return failed
 
 
-def _diff(change: Change, step: Step) -> Dict[str, str]:
+def _diff(path: str, step: Step) -> Dict[str, str]:
     """Say what changes without showing contents: option files hold passwords."""
     return {
-        "before_header": change.path,
-        "after_header": change.path,
+        "before_header": path,
+        "after_header": path,
         "before": "as this run left it\n",
         "after": f"{step.words}\n",
     }

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Host, Lab
+from live import Host, Lab
 
 
 @pytest.mark.quick

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BYTES, Host, Lab
-
-CODE = "int fleet_test_library;\n"
+from live import BYTES, Host, Lab
 
 
 def assert_refused(lab: Lab, host: Host, *words: str, **variables: Any) -> None:
@@ -26,41 +23,10 @@ def assert_refused(lab: Lab, host: Host, *words: str, **variables: Any) -> None:
     assert (host.tree(), host.pid()) == before
 
 
-def build(folder: Path, *flags: str) -> Path:
-    """Build a library that needs nothing."""
-    library = folder / "libbuilt.so"
-    command = ["cc", *flags, "-shared", "-fPIC", "-nostdlib", "-x", "c", "-o", str(library), "-"]
-    subprocess.run(command, input=CODE, text=True, check=True)
-    return library
-
-
 @pytest.mark.quick
 def test_a_wrong_allocator_name_is_named_with_the_right_ones(lab: Lab, deb12: Host) -> None:
     words = ("allocator_name is 'tcmaloc'", "jemalloc", "tcmalloc", "absolute path")
     assert_refused(lab, deb12, *words, allocator_name="tcmaloc")
-
-
-@pytest.mark.quick
-def test_a_missing_library_is_named(lab: Lab, deb12: Host) -> None:
-    path = "/opt/nowhere/libtcmalloc.so.4"
-    assert_refused(lab, deb12, f"{path} does not exist on this host", "Install", allocator_name=path)
-
-
-@pytest.mark.quick
-def test_a_32_bit_library_is_refused_for_a_64_bit_server(lab: Lab, deb12: Host, tmp_path: Path) -> None:
-    path = "/usr/local/lib/libthirtytwo.so"
-    library = build(tmp_path, "-m32")
-    assert library.read_bytes()[4] == 1  # ELFCLASS32
-    deb12.copy(library, path)
-    words = (f"{path} is a 32-bit library", "64-bit program", "Install the 64-bit library")
-    assert_refused(lab, deb12, *words, allocator_name=path)
-
-
-@pytest.mark.quick
-def test_a_library_that_others_may_write_is_refused(lab: Lab, deb12: Host, tmp_path: Path) -> None:
-    path = "/usr/local/lib/libwritable.so"
-    deb12.copy(build(tmp_path), path, mode="0646")
-    assert_refused(lab, deb12, path, "writable", allocator_name=path)
 
 
 @pytest.mark.quick

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import ROOT, Host, Lab
+from live import ROOT, Host, Lab
 
 CORE = "2.21"
 PYTHON = "3.13"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from conftest import Host, Lab, until
+from live import Host, Lab, until
 
 OPTIONS = "/etc/mysql/mariadb.conf.d/zz-fleet-test.cnf"
 

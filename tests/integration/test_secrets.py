@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import STATE, Host, Lab
+from live import STATE, Host, Lab
 
 PASSWORD = "Wombat-7-Zanzibar-Quokka"
 DEFAULTS = "/root/fleet-test.cnf"

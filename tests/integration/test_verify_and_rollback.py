@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import BYTES, SAFE, Host, Lab
+from live import BYTES, SAFE, Host, Lab
 
 
 @pytest.mark.quick

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from ansible_collections.fleet.mysqltune.plugins.action.tuning_report import (
-    TEMPLATE,
+    TEMPLATES,
     curve,
     number,
     plain,
@@ -47,7 +47,7 @@ def page(name: str, message: str = "") -> str:
     instance = {"name": name, "level": "effective", "files": [message], "library": message, "downtime": 1.0}
     runs = [dict(measured, phase="before"), dict(measured, phase="after", message=message)]
     host = {"host": name, "status": "tuned", "message": message, "instances": [instance], "benchmarks": runs}
-    return render(TEMPLATE / "report.html.j2", view("r1", [host], "now"))
+    return render(TEMPLATES / "report.html.j2", view("r1", [host], "now"))
 
 
 def test_hostile_names_and_messages_stay_text() -> None:
@@ -67,14 +67,14 @@ def test_the_page_is_made_for_dark_mode_and_phones() -> None:
 
 
 def test_a_page_without_hosts_is_a_page() -> None:
-    assert "No host took part" in render(TEMPLATE / "report.html.j2", view("r1", [], "now"))
+    assert "No host took part" in render(TEMPLATES / "report.html.j2", view("r1", [], "now"))
 
 
 def test_many_unchanged_hosts_are_one_list() -> None:
     hosts = [
         {"host": f"db{number}", "status": "unchanged", "instances": [], "message": ""} for number in range(40)
     ]
-    text = render(TEMPLATE / "report.html.j2", view("r1", hosts, "now"))
+    text = render(TEMPLATES / "report.html.j2", view("r1", hosts, "now"))
     assert "40 hosts were found as they should be" in text and text.count("<article") == 0
 
 

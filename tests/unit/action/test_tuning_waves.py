@@ -21,7 +21,7 @@ def test_the_last_size_repeats_until_every_host_has_its_wave(hosts, sizes, waves
 
 @pytest.mark.parametrize("size", ["0", "-1", "x", "0%", "101%", "", "1.5"])
 def test_a_wrong_size_is_named(size):
-    with pytest.raises(AnsibleActionFail, match=f"tuning_wave_sizes has '{size}'"):
+    with pytest.raises(AnsibleActionFail, match=f"'{size}' is no size of a wave"):
         batch_sizes(3, [size])
 
 

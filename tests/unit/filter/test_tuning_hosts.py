@@ -33,6 +33,7 @@ ENDED = {
 def record(status="change", check_mode=False, message="", **variables):
     plan = {"status": status, "message": message, "notes": [], "instances": [INTENT]}
     variables.setdefault("preflight_observation", {"observed": {"instances": [SEEN]}, "plan": plan})
+    variables.setdefault("preflight_lease", {"changed": False})
     return tuning_hosts(["db1"], {"db1": variables}, check_mode)[0]
 
 
@@ -100,8 +101,35 @@ def test_a_host_that_could_not_be_observed_is_failed_with_the_cause():
 
 
 def test_a_host_that_was_lost_on_the_way_is_never_called_tuned():
-    assert record()["status"] == "unreachable"
-    assert record(activate_result={"unreachable": True, "msg": "gone"})["status"] == "unreachable"
+    memory = {"host_memory_result": {"changed": True}}
+    lost = [record(), record(activate_result={"unreachable": True, "msg": "gone"}, **memory)]
+    lost.append(record(preflight_closed={"unreachable": True}, **memory))
+    assert [host["status"] for host in lost] == ["unreachable"] * 3
+    assert "finishes or undoes by itself" in lost[0]["message"]
+
+
+def test_a_host_that_had_its_lease_back_without_a_restart_is_as_its_memory_settings_say():
+    assert record(preflight_closed={})["status"] == "unreachable"
+    done = {"preflight_closed": {"changed": False}}
+    assert record(**done)["status"] == "unchanged"
+    assert record(host_memory_result={"changed": True}, **done)["status"] == "tuned"
+
+
+def test_a_host_of_a_later_wave_was_not_started():
+    assert (
+        tuning_hosts(["db1"], {"db1": {"preflight_observation": record_of_plan()}})[0]["status"]
+        == "not_started"
+    )
+    gate = "not started: db0 of an earlier wave ended badly"
+    host = tuning_hosts(
+        ["db1"], {"db1": {"preflight_observation": record_of_plan(), "tuning_failure": gate}}
+    )[0]
+    assert (host["status"], host["message"]) == ("not_started", "db0 of an earlier wave ended badly")
+
+
+def record_of_plan():
+    plan = {"status": "change", "message": "", "notes": [], "instances": [INTENT]}
+    return {"observed": {"instances": [SEEN]}, "plan": plan}
 
 
 def test_a_host_without_an_observation_was_not_reached():

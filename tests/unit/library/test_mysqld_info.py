@@ -23,7 +23,15 @@ def test_the_host_of_this_test_is_observed_and_nothing_is_changed(capsys, check)
     before = time.process_time()
     result = run(capsys, _ansible_check_mode=check)
     assert result["changed"] is False
-    assert set(result["mysqld"]) == {"host", "instances", "libraries", "lease", "unfinished", "last_run"}
+    assert set(result["mysqld"]) == {
+        "host",
+        "instances",
+        "libraries",
+        "managed_files",
+        "lease",
+        "unfinished",
+        "last_run",
+    }
     assert time.process_time() - before < 1
 
 

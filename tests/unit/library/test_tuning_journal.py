@@ -43,7 +43,8 @@ def test_the_latest_run_is_undone_and_then_there_is_nothing_to_do(
     assert first["files"] == [{"run_id": "run-1", "path": str(file), "action": "put back as it was before"}]
     assert file.read_text() == "password=secret\n"
     second = run(capsys, "restored")
-    assert (second["changed"], second["msg"]) == (False, "nothing to undo")
+    assert (second["changed"], second["files"]) == (False, [])
+    assert second["msg"].startswith("nothing to undo: every run is undone already")
 
 
 def test_check_mode_and_diff_name_the_file_and_show_no_content(

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
 import pytest
-from ansible_collections.fleet.mysqltune.plugins.module_utils import activation, detached, lease
+from ansible_collections.fleet.mysqltune.plugins.module_utils import activation, detached, lease, restart
 from ansible_collections.fleet.mysqltune.plugins.module_utils import journal as j
 from ansible_collections.fleet.mysqltune.plugins.module_utils.command import Completed
 from ansible_collections.fleet.mysqltune.plugins.module_utils.runlog import load, program_lock, run_directory
 from fake_server import FakeServer
 
-pytestmark = pytest.mark.skipif(
-    os.path.isdir("/run/systemd/system"), reason="starts its programs as where there is no systemd"
-)
+
+@pytest.fixture(autouse=True)
+def _without_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in (restart, detached):
+        monkeypatch.setattr(module, "SYSTEMD", str(tmp_path / "no-systemd"))
 
 
 @pytest.fixture
@@ -124,7 +126,8 @@ def test_undo_restarts_the_server_on_the_old_state(root: str, server: FakeServer
     assert (result["ok"], result["changed"], result["run_ids"]) == (True, True, ["run-1"])
     assert server.settings.read_text() == "well\n" and server.pids() != before
     again = activation.undo("run-1", params(server), root)
-    assert (again["changed"], again["msg"]) == (False, "nothing to undo")
+    assert not again["changed"]
+    assert again["msg"] == "nothing to undo: run-1 is undone already, or changed nothing"
     assert lease.current(root) is None
 
 
@@ -264,7 +267,9 @@ def test_a_run_that_changed_nothing_leaves_nothing_to_undo(root: str) -> None:
     activation.open_run("run-1", {}, root)
     activation.close_run("run-1", root)
     assert lease.current(root) is None
-    assert activation.undo(None, {}, root)["msg"] == "nothing to undo"
+    assert activation.undo(None, {}, root)["msg"] == "nothing to undo: no run has changed this host"
+    unknown = activation.undo("run-2", {}, root)
+    assert (unknown["ok"], unknown["known"]) == (True, False)
 
 
 def test_a_run_closed_without_a_restart_is_committed_as_it_stands(root: str, server: FakeServer) -> None:

@@ -244,7 +244,7 @@ def test_a_full_disk_gives_one_sentence_and_the_old_file(
     with j.journal_for("run-1", root) as journal:
         journal.begin()
         monkeypatch.setattr(os, "fchmod", raise_full_disk)
-        with pytest.raises(j.JournalError, match=r"cannot write .*edited: No space left on device"):
+        with pytest.raises(j.JournalError, match=r"cannot write .*edited \(.*\): No space left on device"):
             journal.write(str(etc / "edited"), b"new\n")
     assert sorted(path.name for path in etc.iterdir()) == ["edited", "removed"]
 

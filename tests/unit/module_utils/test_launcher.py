@@ -45,6 +45,7 @@ SSH = Unit("ssh.service", main_pid=60)
         ([SERVER, INIT], None, ("sysv", None, "/etc/init.d/mysql")),
         ([SERVER, LOGIN, SSHD], SSH, ("bare", None, None)),
         ([SERVER], None, ("bare", None, None)),
+        ([SERVER], MARIADB._replace(load_state="masked"), ("masked", "mariadb.service", None)),
         ([SERVER], Unit("docker.service", load_state="not-found"), ("bare", None, None)),
     ],
 )

@@ -74,8 +74,20 @@ def test_a_link_that_is_named_is_listed_by_that_name(root):
     assert [library["path"] for library in found(root, link)] == [str(link), f"{link}.2"]
 
 
-def test_a_named_file_that_does_not_exist_is_not_listed(root):
-    assert len(found(root, root / "absent.so")) == 1
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (str, "does not exist"),
+        (os.mkfifo, "is no regular file"),
+        (lambda path: path.symlink_to(path), "is a link that leads nowhere"),
+        (lambda path: path.symlink_to("/nowhere"), "is a link that leads nowhere (/nowhere)"),
+    ],
+)
+def test_what_is_named_and_is_no_file_is_listed_with_what_it_is(root, make, words):
+    make(root / "named.so")
+    (named,) = (one for one in found(root, root / "named.so") if one["path"] == str(root / "named.so"))
+    assert (named["usable"], named["reason"], named["sha256"]) == (False, "not_found", None)
+    assert words in named["message"]
 
 
 def test_what_others_can_replace_is_listed_as_unusable(root):

@@ -39,7 +39,7 @@ def look(tree, **more):
 @as_root
 def test_a_host_without_a_server_is_no_error(tree):
     seen = look(tree, run=silent)
-    assert set(seen) == {"host", "instances", "libraries", "lease", "unfinished", "last_run"}
+    assert set(seen) == {"host", "instances", "libraries", "managed_files", "lease", "unfinished", "last_run"}
     assert (seen["instances"], seen["libraries"], seen["lease"], seen["unfinished"]) == ([], [], None, [])
     assert not (tree / "state").exists()
 
@@ -111,6 +111,24 @@ def test_only_units_that_would_start_a_server_and_have_none_are_idle():
         )
     }
     assert [unit.name for unit in idle(units, {"mysql@a.service"})] == ["mariadb.service", "mysql.service"]
+
+
+def test_a_unit_whose_script_runs_a_server_is_not_idle():
+    unit = Unit("mysql.service", active_state="active", source="/etc/init.d/mysql")
+    assert idle({unit.name: unit}, {"/etc/init.d/mysql", None}) == []
+    assert idle({unit.name: unit}, {None}) == [unit]
+
+
+@pytest.mark.parametrize(
+    ("servers", "script"),
+    [(1, "/etc/init.d/mysql"), (2, None)],
+)
+def test_a_server_started_by_hand_gets_the_init_script_only_without_doubt(servers, script):
+    found = [
+        {"launcher": {"kind": "mysqld_safe", "unit": None, "init_script": None}} for _server in range(servers)
+    ]
+    module._give_home(found, {"mysql.service": Unit("mysql.service", source="/etc/init.d/mysql")})
+    assert {one["launcher"]["init_script"] for one in found} == {script}
 
 
 def test_instances_with_one_name_are_told_apart():

@@ -1,7 +1,8 @@
 import copy
 
 import pytest
-from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, restart_refusal, summary
+from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, summary, unobserved
+from ansible_collections.fleet.mysqltune.plugins.module_utils.refusals import restart_refusal
 
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -71,7 +72,11 @@ def library(path=TCMALLOC, allocator="tcmalloc", **changes):
 
 def observed(*instances, libraries=(), **changes):
     return {
-        "host": {"machine": "x86_64", "distribution": {"id": "debian", "version": "12", "like": []}},
+        "host": {
+            "system": "Linux",
+            "machine": "x86_64",
+            "distribution": {"id": "debian", "version": "12", "like": []},
+        },
         "instances": list(instances),
         "libraries": list(libraries),
         "lease": None,
@@ -188,10 +193,47 @@ def test_the_library_that_is_in_use_is_kept_when_another_fits_too():
     assert plan(observed(tuned(), libraries=[other, library()]), desired())["status"] == "nothing"
 
 
-def test_a_missing_absolute_path_is_named():
-    result = plan(observed(instance()), desired("/opt/none.so"))
+def test_a_missing_absolute_path_is_named_with_what_is_there_instead():
+    words = "/opt/none.so does not exist."
+    missing = library("/opt/none.so", None, usable=False, reason="not_found", message=words)
+    result = plan(observed(instance(), libraries=[missing]), desired("/opt/none.so"))
+    assert (result["status"], result["reason"], result["message"]) == ("failed", "not_found", words)
+
+
+def test_a_directory_in_place_of_a_library_is_named():
+    result = plan(observed(instance()), desired("/usr/lib"))
     assert (result["status"], result["reason"]) == ("failed", "not_found")
-    assert "/opt/none.so does not exist" in result["message"]
+    assert "/usr/lib is a directory" in result["message"]
+
+
+def test_a_masked_unit_is_refused_with_the_command_that_unmasks_it():
+    result = plan(observed(instance(launcher={"kind": "masked"}), libraries=[library()]), desired())
+    assert (result["status"], result["reason"]) == ("failed", "launcher_mismatch")
+    assert "Run systemctl unmask mariadb.service" in result["message"]
+
+
+@pytest.mark.parametrize(
+    ("server", "state", "status"),
+    [
+        (tuned(), "committed", "nothing"),
+        (tuned(), "restored", "failed"),
+        (instance(), "committed", "failed"),
+    ],
+)
+def test_a_run_that_has_committed_stops_only_those_who_would_change_something(server, state, status):
+    lease = {"run_id": "other", "live": True, "holder": "a colleague", "expires": 0.0}
+    last = {"run_id": "other", "state": state, "message": "", "reason": None, "finished": 1.0}
+    result = plan(observed(server, libraries=[library()], lease=lease, last_run=last), desired())
+    assert result["status"] == status
+    assert (result["reason"] == "lease_held") is (status == "failed")
+
+
+def test_a_search_path_that_is_not_there_is_told():
+    missing = library("/opt/lib", None, usable=False, reason="not_found")
+    asked = desired()
+    asked["allocator"]["search_path"] = ["/opt/lib", "/opt/other"]
+    notes = plan(observed(tuned(), libraries=[library(), missing]), asked)["notes"]
+    assert notes == ["allocator_search_path has /opt/lib, which does not exist on this host"]
 
 
 def test_a_wrong_name_is_answered_with_the_choices():
@@ -200,11 +242,26 @@ def test_a_wrong_name_is_answered_with_the_choices():
     assert "'tcmaloc'" in result["message"] and "jemalloc" in result["message"]
 
 
-@pytest.mark.parametrize("values", [{"delivery": "magic"}, {"benchmark": "always"}])
-def test_other_wrong_values_are_named(values):
-    result = plan(observed(instance()), desired(**values))
-    assert result["reason"] == "bad_value"
-    assert next(iter(values.values())) in result["message"]
+def test_an_allocator_of_solaris_is_neither_offered_nor_taken_on_linux():
+    result = plan(observed(instance()), desired("umem"))
+    assert (result["status"], result["reason"]) == ("failed", "bad_value")
+    offered = result["message"].partition("Use one of ")[2]
+    assert "'umem', which only Solaris has" in result["message"]
+    assert "jemalloc" in offered and not any(name in offered for name in ("umem", "mtmalloc", "hoard"))
+    assert "umem" in offered_on_solaris()
+
+
+def offered_on_solaris():
+    host = {"system": "SunOS", "machine": "x86_64"}
+    return plan(observed(host=host), desired("tcmaloc"))["message"].partition("Use one of ")[2]
+
+
+def test_a_host_with_wrong_variables_is_not_planned_and_not_undone():
+    result = unobserved("sysbench_duration is 0.")
+    assert (result["status"], result["reason"]) == ("failed", "bad_value")
+    assert result["restart_refusal"] == "sysbench_duration is 0."
+    assert result.keys() == plan(observed(instance()), desired()).keys()
+    assert summary(result) == ["failed: sysbench_duration is 0."]
 
 
 def test_a_host_without_a_server_is_failed():

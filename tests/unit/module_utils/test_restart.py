@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 import pytest
+from ansible_collections.fleet.mysqltune.plugins.module_utils import restart
 from ansible_collections.fleet.mysqltune.plugins.module_utils.command import Completed
 from ansible_collections.fleet.mysqltune.plugins.module_utils.restart import (
     Launcher,
@@ -15,7 +17,7 @@ from ansible_collections.fleet.mysqltune.plugins.module_utils.restart import (
     Unit,
     launcher_of,
 )
-from ansible_collections.fleet.mysqltune.plugins.module_utils.servers import Instance
+from ansible_collections.fleet.mysqltune.plugins.module_utils.servers import Instance, Process
 
 UNIT = {"kind": "systemd", "unit": "mariadb.service"}
 
@@ -78,6 +80,26 @@ def test_a_unit_is_restarted_without_waiting() -> None:
     systemctl = Systemctl()
     Unit("mariadb.service", systemctl).restart()
     assert systemctl.calls == [["systemctl", "restart", "--no-block", "mariadb.service"]]
+
+
+@pytest.mark.parametrize(
+    "state", [shown("failed", "failed", "exit-code"), shown("inactive", "dead"), shown("failed", "failed")]
+)
+def test_a_unit_whose_script_lost_patience_is_not_a_crash_while_its_server_runs(
+    state: Dict[str, str],
+) -> None:
+    unit = Unit("mysql.service", Systemctl([state]), runs=lambda: True)
+    assert unit.state() == (
+        "up",
+        f"{Unit('mysql.service', Systemctl([state])).state().words}, but its server runs",
+    )
+
+
+def test_a_unit_shows_what_the_server_tells_systemd_while_it_starts() -> None:
+    starting = dict(shown("activating", "start"), StatusText="To recover: LSN 1/2; 3 pages")
+    running = dict(shown("active", "running"), StatusText="Taking your SQL requests now...")
+    unit = Unit("mariadb.service", Systemctl([starting, running]))
+    assert [unit.progress(), unit.progress()] == ["To recover: LSN 1/2; 3 pages", ""]
 
 
 def test_a_masked_unit_is_refused_in_the_words_of_systemctl() -> None:
@@ -144,13 +166,22 @@ def wait_for(launcher: Launcher, phase: str) -> str:
 def test_an_init_script_that_fails_is_a_crash(tmp_path: Path) -> None:
     launcher = script(tmp_path, "exit 3")
     launcher.restart()
-    assert wait_for(launcher, "crash").endswith("ended with exit status 3")
+    assert "ended with exit status 3" in wait_for(launcher, "crash")
 
 
 def test_an_init_script_that_leaves_no_server_is_a_crash(tmp_path: Path) -> None:
     launcher = script(tmp_path, "exit 0")
     launcher.start()
     assert wait_for(launcher, "crash").endswith("no server process is left")
+
+
+def test_an_init_script_that_lost_patience_is_not_a_crash_while_its_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "tree", lambda _instance: [7])
+    launcher = script(tmp_path, "exit 1")
+    launcher.restart()
+    assert wait_for(launcher, "up").endswith("ended with exit status 1")
 
 
 def test_an_init_script_that_hangs_is_killed(tmp_path: Path) -> None:
@@ -162,8 +193,13 @@ def test_an_init_script_that_hangs_is_killed(tmp_path: Path) -> None:
 
 
 class Said(Launcher):
-    def __init__(self, *texts: str) -> None:
-        self.texts = list(texts)
+    restart = start = state = kill = lambda _self: None
+
+    def __init__(self, *texts: str, told: Sequence[str] = ()) -> None:
+        self.texts, self.told = list(texts), list(told)
+
+    def progress(self) -> str:
+        return self.told.pop(0) if self.told else ""
 
     def messages(self, since: float) -> str:  # noqa: ARG002
         return self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
@@ -190,6 +226,35 @@ def test_recovery_is_seen_only_while_new_lines_about_it_come() -> None:
     two = one + "InnoDB: To recover: 1312 pages\n"
     log = Log(instance(**UNIT), Said("Starting\n", one, one, two))
     assert [log.recovering() for _ in range(4)] == [False, True, False, True]
+
+
+def test_recovery_is_over_when_the_server_says_that_it_is_ready() -> None:
+    one = "InnoDB: Starting crash recovery from checkpoint\n"
+    log = Log(instance(**UNIT), Said(one, one + "mariadbd: ready for connections.\n"))
+    assert [log.recovering(), log.recovering()] == [True, False]
+
+
+def test_what_the_server_tells_systemd_is_progress_as_often_as_it_changes() -> None:
+    log = Log(instance(**UNIT), Said("Starting\n", told=["1 page", "1 page", "2 pages", ""]))
+    assert [log.recovering() for _ in range(4)] == [True, False, True, False]
+
+
+def test_between_its_lines_a_recovery_shows_in_what_the_server_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = iter([10, 20, 20])
+    monkeypatch.setattr(restart, "find", lambda _instance: Process(7, 70))
+    monkeypatch.setattr(restart, "bytes_moved", lambda _pid: next(moved))
+    monkeypatch.setattr(restart, "output_file", lambda _pid: None)
+    log = Log(instance(**UNIT), Said("InnoDB: Starting crash recovery from checkpoint\n"))
+    assert [log.recovering() for _ in range(3)] == [True, True, False]
+
+
+def test_a_server_without_recovery_makes_no_progress_whatever_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart, "find", lambda _instance: Process(os.getpid(), 70))
+    monkeypatch.setattr(restart, "output_file", lambda _pid: None)
+    log = Log(instance(**UNIT), Said("Starting\n"))
+    assert not log.recovering()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ansible_collections.fleet.mysqltune.plugins.module_utils.servers import (
     Instance,
     Process,
     alive,
+    bytes_moved,
     find,
     identify,
     output_file,
@@ -156,3 +157,10 @@ def test_only_a_single_process_of_the_unit_is_the_server_without_its_directory(p
     assert find(instance(), str(proc.root)) == Process(10, 100)
     proc.add(11, cwd="/srv/b")
     assert find(instance(), str(proc.root)) is None
+
+
+def test_what_a_process_reads_is_counted() -> None:
+    before = bytes_moved(os.getpid())
+    Path(__file__).read_bytes()
+    assert bytes_moved(os.getpid()) - before >= Path(__file__).stat().st_size
+    assert bytes_moved(0) == 0
