@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the generated tables of the docs: variables from the argument specs, reason codes; with --check only compare."""
+"""Write the generated tables of the docs: variables, reason codes, packages; with --check only compare."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 MARKS = re.compile(r"(<!-- variables: begin -->\n).*?(<!-- variables: end -->)", re.DOTALL)
 REASONS = re.compile(r"(<!-- reasons: begin -->\n).*?(<!-- reasons: end -->)", re.DOTALL)
+PACKAGES = re.compile(r"(<!-- packages: begin -->\n).*?(<!-- packages: end -->)", re.DOTALL)
 MARKUP = re.compile(r"\b[A-Z]\(([^)]*)\)")
 
 
@@ -43,23 +44,41 @@ def refreshed(readme: Path) -> str:
     return text
 
 
-def with_reasons(page: Path) -> str:
-    """Return the text of the page about faults with its table of reason codes as it has to be."""
-    spec = importlib.util.spec_from_file_location("reasons", ROOT / "plugins/module_utils/reasons.py")
+def data(name: str) -> Any:
+    """Return a module of plugins/module_utils that is data only, loaded from its file."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"plugins/module_utils/{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    rows = [f"| `{code}` | {words} |" for code, words in sorted(module.REASONS.items())]
+    return module
+
+
+def with_reasons(page: Path) -> str:
+    """Return the text of the page about faults with its table of reason codes as it has to be."""
+    rows = [f"| `{code}` | {words} |" for code, words in sorted(data("reasons").REASONS.items())]
     written = "\n".join(["| code | meaning, and what to do |", "|---|---|", *rows]) + "\n"
     return REASONS.sub(lambda m: m[1] + written + m[2], page.read_text(encoding="utf-8"))
+
+
+def with_packages(page: Path) -> str:
+    """Return the text of the page about allocators with its table of packages as it has to be."""
+    rows = ["| system | allocator | package | library | checked |", "|---|---|---|---|---|"]
+    for (system, release), packages in data("packages").PACKAGES.items():
+        for allocator, found in packages.items():
+            library = found.library.format(machine="MACHINE", bits="BITS")
+            checked = "yes" if found.checked else f"no: {found.source}"
+            rows.append(f"| {system} {release} | `{allocator}` | `{found.name}` | `{library}` | {checked} |")
+    written = "\n".join(rows) + "\n"
+    return PACKAGES.sub(lambda m: m[1] + written + m[2], page.read_text(encoding="utf-8"))
 
 
 def texts() -> dict[Path, str]:
     """Return every page with generated tables, and its text as it has to be."""
     specs = sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))
     readmes = [spec.parent.parent / "README.md" for spec in specs]
-    faults = ROOT / "docs/faults.md"
-    return {**{readme: refreshed(readme) for readme in readmes}, faults: with_reasons(faults)}
+    faults, allocators = ROOT / "docs/faults.md", ROOT / "docs/allocators.md"
+    pages = {faults: with_reasons(faults), allocators: with_packages(allocators)}
+    return {**{readme: refreshed(readme) for readme in readmes}, **pages}
 
 
 def stale() -> list[Path]:

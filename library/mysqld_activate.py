@@ -26,9 +26,10 @@ options:
   instances:
     description:
       - The servers, as M(fleet.mysqltune.mysqld_info) returns them, each with C(library) added - the absolute path of the library
-        that must be bound, or null for the system's allocator.
+        that must be bound, or null for the system's allocator - and C(environment), the variables that the process must have.
       - A stopped server is left stopped. One that nothing would start again is refused before anything is touched.
-      - Two servers behind one unit or init script are refused in the same way.
+      - Servers behind one unit or init script (C(mysqld_multi)) are restarted together, once. All of them have to be named; with
+        another server in that unit the transaction ends before it restarts anything.
     type: list
     elements: dict
     required: true

@@ -25,6 +25,10 @@ options:
     type: list
     elements: str
     default: []
+  allocator_prefix:
+    description: Where M(fleet.mysqltune.allocator_build) puts what it builds; it is looked through as well.
+    type: path
+    default: /opt/fleet-mysqltune
   defaults_file:
     description:
       - Client option file on the host with the account to ask the servers by, mode 0600.
@@ -177,6 +181,9 @@ mysqld:
             - C(name) and C(path) of what C(malloc) belongs to; C(configured), what the next start would
               preload; whether our own drop-in or block is there (C(managed)) or a hand-made edit is in use
               (C(adopted)), and what overrides it (C(overridden_by)).
+            - C(malloc_libs), each C(malloc-lib) that mysqld_safe takes from an option file - C(file), C(library), C(ours).
+            - The allocators' variables - C(configured_variables) at the next start, C(own_variables) that are ours
+              among them, C(variables) of the running process.
             - The evidence - C(environ), C(mapped), C(deleted), C(linked), C(bound), C(resolved) (other names
               of the mapped files), C(problems) (why a preload is not mapped), C(error).
             - C(level) and C(reason), judged against the configured allocator, or the system's if none is
@@ -212,15 +219,17 @@ mysqld:
     libraries:
       description:
         - The allocator libraries, sorted by path - C(path) to preload it by, C(real_path), C(soname),
-          C(allocator), C(bits), C(machine), C(uid), C(mode), C(sha256), C(package), and whether it is
-          C(usable), else C(reason) and C(message).
+          C(allocator), C(bits), C(machine), C(uid), C(mode), C(sha256), C(package), C(source) (the hash of the archive
+          that it was built from by M(fleet.mysqltune.allocator_build)), and whether it is C(usable), else C(reason)
+          and C(message).
       type: list
       elements: dict
       returned: always
     managed_files:
       description:
         - Files that committed runs left here - C(path), C(run_id), C(state) (V(as_left), V(changed), V(gone) or V(unreadable)),
-          C(mode), C(block) (whether our block is in a script of others'), C(content) (of a file that is ours as a whole).
+          C(mode), C(kind) (V(mysqld_safe) or V(option_file) where only a block is ours), C(block) (whether it is there),
+          C(content) (of a file that is ours as a whole).
       type: list
       elements: dict
       returned: always
@@ -242,6 +251,7 @@ mysqld:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.boot_settings import Roots
+from ..module_utils.built import PREFIX
 from ..module_utils.elf import ElfError
 from ..module_utils.host_memory import observe as observe_memory
 from ..module_utils.journal import JournalError
@@ -250,6 +260,7 @@ from ..module_utils.systemd_env import UnitError
 
 ARGUMENTS = {
     "allocator_search_path": {"type": "list", "elements": "str", "default": []},
+    "allocator_prefix": {"type": "path", "default": PREFIX},
     "defaults_file": {"type": "path"},
     "topology": {"type": "bool", "default": True},
     "memory_roots": {
@@ -268,7 +279,12 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
     try:
-        seen = observe(given["allocator_search_path"], given["defaults_file"], topology=given["topology"])
+        seen = observe(
+            given["allocator_search_path"],
+            given["defaults_file"],
+            topology=given["topology"],
+            prefix=given["allocator_prefix"],
+        )
         roots = given["memory_roots"]
         if roots:
             seen["host"]["memory_settings"] = observe_memory(

@@ -24,19 +24,43 @@ options:
         required: true
         suboptions:
           name:
-            description: Name of the allocator, V(system), V(linked), or the absolute path of a library.
+            description: Name of the allocator, V(system), V(glibc), V(linked), or the absolute path of a library.
             type: str
             required: true
           delivery:
             description: V(auto), or the one method to insist on.
             type: str
             default: auto
-            choices: [auto, systemd, mysqld_safe]
+            choices: [auto, systemd, mysqld_safe, malloc_lib]
+          environment:
+            description: Variables that tune the allocator.
+            type: dict
+            default: {}
           search_path:
             description: More directories or files to look for allocator libraries in.
             type: list
             elements: str
             default: []
+          source:
+            description: Source archive to build the allocator from. What was built from it is preferred to everything else.
+            type: dict
+            suboptions:
+              archive:
+                description: Path of the archive on the controller; empty means that nothing is built.
+                type: str
+                default: ""
+              sha256:
+                description: Hash that the archive must have.
+                type: str
+                default: ""
+              host:
+                description: Host of the inventory that builds for the others; empty means that each host builds itself.
+                type: str
+                default: ""
+              prefix:
+                description: Directory on the hosts below which the allocators are put.
+                type: path
+                default: /opt/fleet-mysqltune
       host_memory:
         description: The memory settings of the host, as M(fleet.mysqltune.host_memory) takes them. Without it they are left
           alone and not looked at.
@@ -121,8 +145,10 @@ observed:
 plan:
   description:
     - RV(plan.status) is V(nothing), V(change), V(stopped), V(refused) or V(failed), with RV(plan.reason) and RV(plan.message).
+    - RV(plan.packages) and RV(plan.build) say what has to be installed, or built, before.
     - RV(plan.host_memory) lists the memory settings that have to change, as M(fleet.mysqltune.host_memory) returns them.
-    - RV(plan.instances) says per instance what to do (RV(plan.instances[].action)), how, with which library, and why.
+    - RV(plan.instances) says per instance what to do (RV(plan.instances[].action)), how, with which library and variables,
+      and why.
   returned: success
   type: dict
 summary:
@@ -131,7 +157,7 @@ summary:
   type: list
   elements: str
 targets:
-  description: The instances to restart, each with the library that it must end up with.
+  description: The instances to restart, each with the library and the variables that it must end up with.
   returned: success
   type: list
   elements: dict

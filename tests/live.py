@@ -16,34 +16,58 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = "/var/lib/fleet-mysqltune"
 SAFE = "/usr/local/mysql/bin/mysqld_safe"
 PID = "pgrep -x 'mariadbd|mysqld' | head -1"
+SCRIPTS = f"{SAFE} /usr/bin/mariadbd-safe /usr/bin/mysqld_safe /etc/my.cnf"
 
 # What puts a host back to the state in which the lab was built, without the product.
 VIRGIN = rf"""
 systemctl stop 'fleet-mysqltune-*' 2>/dev/null
 rm -rf {STATE} /etc/fleet-mysqltune
 rm -f /etc/systemd/system/*.d/zz-fleet-mysqltune.conf
-rmdir /etc/systemd/system/mariadb.service.d 2>/dev/null
-[ ! -f {SAFE} ] || sed -i '/# BEGIN fleet.mysqltune/,/# END fleet.mysqltune/d' {SAFE}
+rmdir /etc/systemd/system/m*.service.d 2>/dev/null
+for script in $(grep -ls 'BEGIN fleet.mysqltune' {SCRIPTS}); do
+  sed -i --follow-symlinks '/# BEGIN fleet.mysqltune/,/# END fleet.mysqltune/d' $script
+done
 systemctl daemon-reload
-unit=mysql; [ ! -e /lib/systemd/system/mariadb.service ] || unit=mariadb
-pid=$({PID})
-if [ -z "$pid" ] || grep -qsz ^LD_PRELOAD= /proc/$pid/environ || [ -n "$RESTART" ]; then
-  systemctl reset-failed $unit; systemctl restart $unit
+clean=yes pids=$(pgrep -x 'mariadbd|mysqld')
+for pid in $pids; do
+  if grep -qszE '^(LD_PRELOAD|MALLOC_.*|TCMALLOC_.*|MIMALLOC_.*)=' /proc/$pid/environ; then clean=no; fi
+done
+if [ -z "$pids" ] || [ $clean = no ] || [ -n "$RESTART" ]; then
+  systemctl reset-failed $UNITS; systemctl restart $UNITS
 fi
-timeout 60 sh -c 'until mariadb -e "DO 1" 2>/dev/null; do sleep 0.1; done'
+client=$(command -v mariadb || command -v mysql)
+for socket in ${{SOCKETS:-""}}; do
+  timeout 60 sh -c "until $client ${{socket:+--socket=$socket}} -e 'DO 1' 2>/dev/null; do sleep 0.1; done" || exit
+done
 """
+UNITS = {
+    "safe12": "mysql",
+    "sysv12": "mysql",
+    "two12": "mariadb@a mariadb@b",
+    "multi12": "mysqld_multi",
+    "mysql9": "mysql",
+    "mysql9safe": "mysqld-safe",
+}
+"""What starts the servers; elsewhere mariadb."""
+
+SOCKETS = {
+    "two12": "/run/mysqld/a.sock /run/mysqld/b.sock",
+    "multi12": "/srv/mysql1/mysqld.sock /srv/mysql2/mysqld.sock",
+}
+"""Of hosts with several servers; elsewhere the client knows the socket."""
 
 # Every file with its kind, mode, owner, target and bytes.
 TREE = """
 find %s -printf '%%p %%y %%m %%u %%g %%l\\n' 2>/dev/null | sort
 find %s -type f -exec sha256sum {} + 2>/dev/null | sort -k 2
 """
-BYTES = f"/etc/systemd /etc/fleet-mysqltune /etc/init.d /etc/mysql /etc/my.cnf {SAFE}"
+BYTES = f"/etc/systemd /etc/fleet-mysqltune /etc/init.d /etc/mysql /etc/my.cnf {SCRIPTS}"
 
 
 class Done(NamedTuple):
@@ -109,6 +133,9 @@ class Host:
     def pid(self) -> str:
         return self.sh(PID)
 
+    def pids(self) -> set[int]:
+        return {int(pid) for pid in self.sh("pgrep -x 'mariadbd|mysqld'").split()}
+
     def effective(self, library: str = "libtcmalloc") -> bool:
         """Tell from the memory map whether the running server has the library."""
         return library in self.sh(f"cat /proc/$({PID})/maps")
@@ -119,7 +146,8 @@ class Host:
         return bool(self.sh(f"{found} 2>/dev/null; grep -s 'BEGIN fleet.mysqltune' {SAFE}", check=False))
 
     def virgin(self, restart: bool = False) -> None:
-        self.sh(f"RESTART={'yes' if restart else ''}\n{VIRGIN}")
+        units, sockets = UNITS.get(self.name, "mariadb"), SOCKETS.get(self.name, "")
+        self.sh(f"RESTART={'yes' if restart else ''} UNITS='{units}' SOCKETS='{sockets}'\n{VIRGIN}")
 
     def close(self) -> None:
         subprocess.run([*self._ssh[:-1], "-O", "exit", self._ssh[-1]], capture_output=True, check=False)
@@ -245,15 +273,26 @@ def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
         time.sleep(0.1)
 
 
+def inventory() -> str:
+    """Return the path of the lab's inventory."""
+    found = os.environ.get("LAB_INVENTORY")
+    if not found:
+        pytest.exit("set LAB_INVENTORY=inventory/lab/NAME.yml; ./run lab up makes one", returncode=4)
+    return found
+
+
+def servers_of_the_lab() -> list[str]:
+    """Return the names of the hosts that have servers."""
+    listed = yaml.safe_load((ROOT / inventory()).read_text())
+    return list(listed["all"]["children"]["dbhosts"]["hosts"])
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    inventory = os.environ.get("LAB_INVENTORY")
-    if not inventory:
-        pytest.exit("set LAB_INVENTORY=inventory/lab/NAME.yml; ./run lab up makes one", returncode=4)
-    found = Lab(inventory, tmp_path_factory.mktemp("lab"))
+    found = Lab(inventory(), tmp_path_factory.mktemp("lab"))
     yield found
     for host in found.hosts.values():
-        if host.name.startswith(("deb", "safe")):
+        if not host.name.startswith("plain"):
             host.virgin()
     found.close()
 

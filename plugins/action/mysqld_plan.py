@@ -3,13 +3,27 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.fleet.mysqltune.plugins.module_utils.built import PREFIX
 from ansible_collections.fleet.mysqltune.plugins.module_utils.plan import plan, summary, unobserved
+from ansible_collections.fleet.mysqltune.plugins.module_utils.source_archive import (
+    SourceError,
+    check_holds,
+    check_sha256,
+    recognise,
+)
 from ansible_collections.fleet.mysqltune.plugins.plugin_utils.values import OPTIONS, problems
 
+SOURCE = {
+    "archive": {"type": "str", "default": ""},
+    "sha256": {"type": "str", "default": ""},
+    "host": {"type": "str", "default": ""},
+    "prefix": {"type": "path", "default": PREFIX},
+}
 MEMORY_ROOTS = ("sys_root", "proc_root", "config_root")
 DESIRED = {
     "allocator": {
@@ -17,8 +31,14 @@ DESIRED = {
         "required": True,
         "options": {
             "name": {"type": "str", "required": True},
-            "delivery": {"type": "str", "default": "auto", "choices": ["auto", "systemd", "mysqld_safe"]},
+            "delivery": {
+                "type": "str",
+                "default": "auto",
+                "choices": ["auto", "systemd", "mysqld_safe", "malloc_lib"],
+            },
+            "environment": {"type": "dict", "default": {}},
             "search_path": {"type": "list", "elements": "str", "default": []},
+            "source": {"type": "dict", "options": SOURCE},
         },
     },
     "host_memory": {
@@ -38,6 +58,7 @@ DESIRED = {
     "include_cluster_members": {"type": "bool", "default": False},
 }
 ARGUMENTS = {"desired": {"type": "dict", "required": True, "options": DESIRED}}
+INTENT_KEYS = ("library", "environment")
 TARGET_KEYS = ("name", "pid", "exe", "user", "launcher", "datadir", "socket", "sql")
 
 
@@ -51,15 +72,17 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         wrong = " ".join(self._wrong_values(task_vars or {}))
         if wrong:
-            planned = unobserved(wrong)
-            nothing: dict[str, Any] = {"changed": False, "observed": {}, "targets": []}
-            return dict(nothing, plan=planned, summary=summary(planned))
+            return _not_asked(wrong)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         desired = arguments["desired"]
+        info = _info_arguments(desired)
+        try:
+            hosts = (task_vars or {}).get("groups", {}).get("all", [])
+            desired["allocator"]["source"] = source_of(desired["allocator"], hosts)
+        except SourceError as error:
+            return _not_asked(f"allocator_source: {error}.")
         found = self._execute_module(
-            module_name="fleet.mysqltune.mysqld_info",
-            module_args=_info_arguments(desired),
-            task_vars=task_vars,
+            module_name="fleet.mysqltune.mysqld_info", module_args=info, task_vars=task_vars
         )
         if found.get("failed"):
             return found
@@ -82,10 +105,39 @@ class ActionModule(ActionBase):
         )
 
 
+def _not_asked(wrong: str) -> dict[str, Any]:
+    """Return the result for a host that is not even asked."""
+    planned = unobserved(wrong)
+    nothing: dict[str, Any] = {"changed": False, "observed": {}, "targets": []}
+    return dict(nothing, plan=planned, summary=summary(planned))
+
+
+def source_of(allocator: dict[str, Any], hosts: list[str]) -> dict[str, Any] | None:
+    """Return what the archive holds and where it is to be built, None if nothing is; ``SourceError``.
+
+    Names that need no library (``system``, ``glibc``, ``linked``) need no archive either.
+    """
+    given, name = allocator["source"] or {}, allocator["name"]
+    if not given.get("archive") or name in ("system", "glibc", "linked"):
+        return None
+    if not os.path.isfile(given["archive"]):
+        raise SourceError(
+            f"{given['archive']} is no file on the controller. Give the path of a source archive"
+        )
+    if given["host"] and given["host"] not in hosts:
+        raise SourceError(
+            f"allocator_source_host is '{given['host']}', which is not in the inventory. Add the host, or leave it out"
+        )
+    found = recognise(given["archive"])
+    check_sha256(given["archive"], found.sha256, given["sha256"])
+    check_holds(given["archive"], found, name)
+    return {**found._asdict(), "archive": given["archive"], "prefix": given["prefix"]}
+
+
 def targets(observed: dict[str, Any], planned: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the instances to restart as observed, each with the ``library`` that it must end up with."""
+    """Return the instances to restart as observed, each with the ``library`` and ``environment`` to end up with."""
     return [
-        {**{key: instance[key] for key in TARGET_KEYS}, "library": intent["library"]}
+        {**{key: instance[key] for key in TARGET_KEYS}, **{key: intent[key] for key in INTENT_KEYS}}
         for instance, intent in zip(observed["instances"], planned["instances"], strict=False)
         if intent["restart"]
     ]
@@ -94,8 +146,10 @@ def targets(observed: dict[str, Any], planned: dict[str, Any]) -> list[dict[str,
 def _info_arguments(desired: dict[str, Any]) -> dict[str, Any]:
     wanted, memory = desired["allocator"], desired["host_memory"]
     named = [wanted["name"]] if wanted["name"].startswith("/") else []
+    prefix = (wanted["source"] or {}).get("prefix", PREFIX)
     return {
         "allocator_search_path": [*wanted["search_path"], *named],
+        "allocator_prefix": prefix,
         "defaults_file": desired["defaults_file"] or None,
         "memory_roots": memory and {name: memory[name] for name in MEMORY_ROOTS},
     }

@@ -40,9 +40,7 @@ class ActionModule(ActionBase):
             plans[host] = (observation.get("plan") or {}).get("status", "failed")
         changing = [host for host, status in plans.items() if status == "change"]
         refused = [host for host, status in plans.items() if status in ("refused", "failed")]
-        run_id = (
-            wanted["run_id"] or f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
-        )
+        run_id = wanted["run_id"] or new_run_id()
         if changing or refused:
             check_report(Path(wanted["report_dir"]), run_id)
         sizes = batch_sizes(len(changing), wanted["sizes"])
@@ -57,6 +55,11 @@ class ActionModule(ActionBase):
             "refused": refused,
             "sizes": sizes,
         }
+
+
+def new_run_id() -> str:
+    """Return a name for a run, made from the time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 def check_report(report_dir: Path, run_id: str) -> None:

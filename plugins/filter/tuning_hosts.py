@@ -130,11 +130,10 @@ def _instances(
 def _files(variables: Record) -> dict[str, list[str]]:
     """Return the files that the delivery changed, by the name of the instance."""
     files: dict[str, list[str]] = {}
-    for role_result, key in (("allocator_systemd", "files"), ("allocator_mysqld_safe", "real_path")):
+    for role_result in ("allocator_systemd", "allocator_mysqld_safe"):
         for result in (variables.get(role_result) or {}).get("results") or []:
             if result.get("changed"):
-                changed = result[key]
-                files[result["item"]["name"]] = [changed] if isinstance(changed, str) else list(changed)
+                files[result["item"]["name"]] = list(result["files"])
     return files
 
 

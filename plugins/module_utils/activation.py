@@ -11,7 +11,7 @@ from .command import run as run_command
 from .journal import Journal
 from .lease import STATE_ROOT, JournalError, check, release, take
 from .readiness import Limits
-from .restart import RestartError, launcher_of
+from .restart import RestartError, launchers
 from .room import with_room
 from .runlog import (
     HALF_WAY,
@@ -35,30 +35,12 @@ RunCommand = Callable[..., Completed]
 KEEP = 20
 
 
-def check_launchers(instances: Sequence[Mapping[str, Any]], undoing: bool = False) -> List[str]:
-    """Return the names of the instances that would be restarted; ``JournalError`` if one cannot be.
-
-    ``undoing``: two servers behind one launcher are restarted twice rather than left with the new files.
-    """
-    running = [instance for instance in map(Instance.of, instances) if not instance.stopped]
+def check_launchers(instances: Sequence[Mapping[str, Any]]) -> List[str]:
+    """Return the names of the instances that would be restarted; ``JournalError`` if one cannot be."""
     try:
-        for instance in running:
-            launcher_of(instance)
+        return list(launchers([Instance.of(instance) for instance in instances]))
     except RestartError as error:
         raise JournalError(str(error)) from error
-    if not undoing:
-        _refuse_shared([str(instance.service or instance.init_script) for instance in running])
-    return [instance.name for instance in running]
-
-
-def _refuse_shared(launchers: Sequence[str]) -> None:
-    """One restart of a launcher would restart all of its servers, also those that were proved already."""
-    shared = sorted({launcher for launcher in launchers if launchers.count(launcher) > 1})
-    if shared:
-        raise JournalError(
-            f"more than one server runs in {', '.join(shared)}, which is not supported. "
-            "Give each server a unit or an init script of its own; nothing was restarted."
-        )
 
 
 def activate(params: Mapping[str, Any], root: str = STATE_ROOT, run: RunCommand = run_command) -> Record:
@@ -144,7 +126,7 @@ def undo(
     if check_only or not instances:
         outcome = restore(run_id, root, run, check_only)
         return dict(_facts(outcome), restart_required=required and outcome.changed, instances=[])
-    check_launchers(instances, undoing=True)
+    check_launchers(instances)
     holder = order[-1].run_id
     refuse_running(order)
     with_room([run.directory for run in order], lambda: take(holder, root))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The allocators by name, file and package, and whether a library is fit to be preloaded."""
+"""The allocators by name and file, and whether a library is fit to be preloaded."""
 
 from __future__ import annotations
 
@@ -7,66 +7,18 @@ import mmap
 import os
 import re
 import stat
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 from .elf import Elf, ElfError
 
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal", "jemalloc", "mimalloc", "mtmalloc", "umem", "hoard")
-ALLOCATORS = ("system", *LIBRARIES, "linked")
+ALLOCATORS = ("system", "glibc", *LIBRARIES, "linked")
 
 # The _debug and _and_profiler builds of tcmalloc are no candidates: they cost more than any allocator gains.
 _NAME = re.compile(rf"lib({'|'.join(LIBRARIES)})\.so(\.[0-9.]+)?")
 
 Problem = Tuple[str, str]
 """A reason code and a sentence."""
-
-
-class Package(NamedTuple):
-    """The package that brings an allocator, and where its library will be.
-
-    ``library`` may contain ``{machine}``, to be replaced by the daemon's machine.
-    """
-
-    name: str
-    library: str
-
-
-def _debian(package: str, soname: str) -> Package:
-    return Package(package, "/usr/lib/{machine}-linux-gnu/" + soname)
-
-
-def _red_hat(package: str, soname: str) -> Package:
-    return Package(package, "/usr/lib64/" + soname)
-
-
-_BULLSEYE = {
-    "tcmalloc": _debian("libgoogle-perftools4", "libtcmalloc.so.4"),
-    "tcmalloc_minimal": _debian("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
-    "jemalloc": _debian("libjemalloc2", "libjemalloc.so.2"),
-}
-_BOOKWORM = {**_BULLSEYE, "mimalloc": _debian("libmimalloc2.0", "libmimalloc.so.2")}
-_NOBLE = {
-    **_BOOKWORM,
-    "tcmalloc": _debian("libgoogle-perftools4t64", "libtcmalloc.so.4"),
-    "tcmalloc_minimal": _debian("libtcmalloc-minimal4t64", "libtcmalloc_minimal.so.4"),
-}
-_TRIXIE = {**_NOBLE, "mimalloc": _debian("libmimalloc3", "libmimalloc.so.3")}
-_EPEL = {
-    "tcmalloc": _red_hat("gperftools-libs", "libtcmalloc.so.4"),
-    "tcmalloc_minimal": _red_hat("gperftools-libs", "libtcmalloc_minimal.so.4"),
-    "jemalloc": _red_hat("jemalloc", "libjemalloc.so.2"),
-    "mimalloc": _red_hat("mimalloc", "libmimalloc.so.2"),
-}
-
-PACKAGES: Dict[Tuple[str, str], Dict[str, Package]] = {
-    ("debian", "11"): _BULLSEYE,
-    ("debian", "12"): _BOOKWORM,
-    ("debian", "13"): _TRIXIE,
-    ("ubuntu", "22.04"): _BOOKWORM,
-    ("ubuntu", "24.04"): _NOBLE,
-    ("rhel", "8"): _EPEL,
-    ("rhel", "9"): _EPEL,
-}
 
 
 def classify(name: str) -> Optional[str]:
@@ -76,17 +28,6 @@ def classify(name: str) -> Optional[str]:
     """
     match = _NAME.fullmatch(os.path.basename(name))
     return match.group(1) if match else None
-
-
-def package_for(allocator: str, distribution: Mapping[str, object]) -> Optional[Package]:
-    """Return the package of ``allocator`` for a distribution (``id``, ``version``, ``like``), or None."""
-    system, version = str(distribution.get("id") or ""), str(distribution.get("version") or "")
-    like = distribution.get("like")
-    family = [str(name) for name in like] if isinstance(like, (list, tuple)) else []
-    known = PACKAGES.get((system, version))
-    if known is None and "rhel" in (system, *family):
-        known = PACKAGES.get(("rhel", version.split(".", 1)[0]))
-    return (known or {}).get(allocator)
 
 
 def check_library(

@@ -24,8 +24,9 @@ def run(
     timeout: float = 60.0,
     stdin: Optional[str] = None,
     env: Optional[Mapping[str, str]] = None,
+    cwd: Optional[str] = None,
 ) -> Completed:
-    """Run ``argv`` and return its end; ``timeout`` in seconds, ``env`` is added to the caller's.
+    """Run ``argv`` in ``cwd`` and return its end; ``timeout`` in seconds, ``env`` is added to the caller's.
 
     Output that is not UTF-8 is decoded with replacement characters.
     """
@@ -36,6 +37,7 @@ def run(
             input=(stdin or "").encode(),
             capture_output=True,
             env=environment,
+            cwd=cwd,
             timeout=timeout,
             check=False,
         )

@@ -15,7 +15,16 @@ def _without_mysqld_safe_block(text: str) -> str:
     return unpatched(text)
 
 
-KINDS: Dict[str, Callable[[str], str]] = {"mysqld_safe": _without_mysqld_safe_block}
+def _without_option_file_block(text: str) -> str:
+    from .mysqld_safe import without_block
+
+    return without_block(text)
+
+
+KINDS: Dict[str, Callable[[str], str]] = {
+    "mysqld_safe": _without_mysqld_safe_block,
+    "option_file": _without_option_file_block,
+}
 """How our part is taken out of a file of somebody else's, by the ``kind`` given to ``Journal.write``."""
 
 

@@ -15,12 +15,16 @@ Record = Dict[str, Any]
 NAMES = {
     "deleted": "library deleted under the process",
     "interrupted": "run interrupted",
+    "launcher_mismatch": "launcher mismatch",
     "memory": "memory setting changed",
     "not_tuned": "not tuned",
+    "option_file_changed": "option file changed",
     "overridden": "overridden",
     "restore_failed": "restore failed",
     "restored": "put back by the last run",
+    "reverted_option_file": "reverted option file",
     "reverted_script": "reverted script",
+    "script_changed": "script changed",
     "second_allocator": "second allocator",
     "stale_process": "stale process: restart pending",
     "unit_changed": "unit changed",
@@ -100,7 +104,8 @@ def _reasons(
 def _changed(file: Mapping[str, Any]) -> str:
     if file["block"] is None:
         return "unit_changed"
-    return "script_changed" if file["block"] else "reverted_script"
+    what = "option_file" if file["kind"] == "option_file" else "script"
+    return f"{what}_changed" if file["block"] else f"reverted_{what}"
 
 
 def _state(file: Mapping[str, Any]) -> str:
@@ -126,9 +131,26 @@ def _host_reasons(observed: Mapping[str, Any], planned: Mapping[str, Any], drift
         )
         for change in planned.get("host_memory") or []
     ]
+    found += [_reason("launcher_mismatch", message) for message in _unused_scripts(observed)]
     if not observed["instances"] and planned["message"]:
         found.append(_reason(planned["reason"], planned["message"]))
     return found
+
+
+def _unused_scripts(observed: Mapping[str, Any]) -> List[str]:
+    """Return a sentence for each script with our block that started none of the running servers.
+
+    Where a server is stopped, the script may be the one that will start it.
+    """
+    launchers = [instance["launcher"] for instance in observed["instances"]]
+    if not launchers or any(launcher["kind"] == "stopped" for launcher in launchers):
+        return []
+    used = [launcher["script"] for launcher in launchers]
+    return [
+        f"{file['path']} has our block since run {file['run_id']}, and no running server was started by it"
+        for file in observed.get("managed_files") or []
+        if file["kind"] == "mysqld_safe" and file["block"] and file["path"] not in used
+    ]
 
 
 def _reason(code: Optional[str], message: str) -> Record:

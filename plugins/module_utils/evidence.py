@@ -16,6 +16,7 @@ from .binding import FUNCTIONS, resolve
 from .elf import Elf, ElfError
 from .preload_list import split_preload
 from .procmaps import DELETED, Maps, read
+from .tunables import tunables
 
 INTENDED, DELIVERED, MAPPED, EFFECTIVE = LEVELS = ("intended", "delivered", "mapped", "effective")
 
@@ -29,7 +30,8 @@ Judgement = Tuple[str, Optional[str]]
 def collect(pid: int, proc: str = "/proc") -> Dict[str, Any]:
     """Return the facts of process ``pid``; ``OSError`` if it is gone or not ours to read, or ``ElfError``.
 
-    ``exe``, ``bits``, ``machine``, ``secure_exec`` (AT_SECURE); ``environ`` (its LD_PRELOAD); ``mapped``
+    ``exe``, ``bits``, ``machine``, ``secure_exec`` (AT_SECURE); ``environ`` (its LD_PRELOAD); ``variables``
+    (the allocators' variables that it has); ``mapped``
     (allocator libraries and preloaded files in its maps, real paths); ``deleted`` (those of them that were
     replaced); ``linked`` (the soname or ``its own malloc``); ``bound`` (``malloc`` and ``free``, each a real
     path or None); ``resolved`` (other names of the mapped files); ``problems`` (preloaded file to the reason
@@ -39,7 +41,8 @@ def collect(pid: int, proc: str = "/proc") -> Dict[str, Any]:
     maps = read(pid, proc)
     binding = resolve(pid, exe, maps, proc)
     program = binding.program
-    environ = environment(pid, proc).get("LD_PRELOAD", "")
+    variables = environment(pid, proc)
+    environ = variables.get("LD_PRELOAD", "")
     preloaded = {name: _real(name, maps) for name in split_preload(environ)}
     mapped = _mapped(maps, [*preloaded.values(), *binding.bound.values()], exe)
     return {
@@ -48,6 +51,7 @@ def collect(pid: int, proc: str = "/proc") -> Dict[str, Any]:
         "machine": program.machine,
         "secure_exec": _secure(pid, program.bits, proc),
         "environ": environ,
+        "variables": tunables(variables),
         "mapped": mapped,
         "deleted": sorted({f.path for f in maps.files() if f.deleted and f.path in mapped}),
         "linked": _linked(program.defines, program.needed),

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from . import mysqld_safe, processes, systemd_env, topology
+from . import malloc_lib, mysqld_safe, processes, systemd_env, topology
 from .allocators import classify
 from .command import Run
 from .command import run as run_command
@@ -71,7 +71,7 @@ def running(pid: int, unit: Optional[Unit], asked: Asked) -> Dict[str, Any]:
         "port": _port(answers.own.get("port") or given.get("port")),
         "option_files": paths,
         "sql": {"client": client.path, "reachable": answers.error is None, "error": answers.error},
-        "allocator": allocator(evidence, configured(launcher, asked.run), facts["confinement"]),
+        "allocator": allocator(evidence, configured(launcher, asked.run, paths), facts["confinement"]),
         "topology": answers.topology,
         **facts,
     }
@@ -83,7 +83,7 @@ def stopped(unit: Unit, asked: Asked) -> Dict[str, Any]:
     nobody: Dict[str, Any] = {
         **dict.fromkeys(("exe", "bits", "machine", "error")),
         **{key: [] for key in ("mapped", "deleted")},
-        **{key: {} for key in ("resolved", "problems")},
+        **{key: {} for key in ("resolved", "problems", "variables")},
         "environ": "",
         "linked": None,
         "bound": {"malloc": None, "free": None},
@@ -117,7 +117,7 @@ class Wanted(NamedTuple):
 
 def allocator(evidence: Mapping[str, Any], wanted: Wanted, confinement: str) -> Dict[str, Any]:
     """Join what the process proves with what its next start would preload, and judge it by that."""
-    own = ("environ", "mapped", "deleted", "linked", "bound", "resolved", "problems", "error")
+    own = ("environ", "variables", "mapped", "deleted", "linked", "bound", "resolved", "problems", "error")
     facts = {**evidence, **wanted.shown, "confinement": confinement}
     preloaded = [path for path in wanted.shown["configured"] if _is_allocator(path, evidence)]
     level, reason = judge(facts, preloaded[0] if preloaded else wanted.own)
@@ -138,23 +138,38 @@ def _is_allocator(path: str, evidence: Mapping[str, Any]) -> bool:
     return evidence["resolved"].get(path, path) in evidence["bound"].values()
 
 
-def configured(launcher: Mapping[str, Any], run: Run) -> Wanted:
-    """Look up what the launcher's files preload. Our entry is the first in a script, the last in a unit."""
+def configured(launcher: Mapping[str, Any], run: Run, option_files: Sequence[str] = ()) -> Wanted:
+    """Look up what the launcher's files preload. Our entry is the first in a script, the last in a unit.
+
+    A script hands its ``--defaults-file`` on, so that it has read the same ``option_files`` as its server.
+    """
     found: List[Mapping[str, Any]] = []
     own: Optional[str] = None
     if launcher["unit"] and launcher["kind"] != "masked":
         found.append(systemd_env.configured_preload(launcher["unit"], run))
         own = _own(found[0], -1)
+    malloc_libs: List[Mapping[str, Any]] = []
     if launcher["script"]:
-        found.insert(0, mysqld_safe.configured_preload(read(launcher["script"]) or ""))
-        own = _own(found[0], 0) or own
+        script = read(launcher["script"]) or ""
+        texts = {path: read(path) or "" for path in dict.fromkeys(map(os.path.realpath, option_files))}
+        found[:0] = [mysqld_safe.configured_preload(script), malloc_lib.configured_preload(script, texts)]
+        own = _own(found[0], 0) or _own(found[1], 0) or own
+        malloc_libs = found[1]["malloc_libs"]
     shown = {
         "configured": list(dict.fromkeys(path for one in found for path in one["paths"])),
         "managed": any(one["managed"] for one in found),
         "adopted": any(one.get("adopted") for one in found),
+        "malloc_libs": malloc_libs,
         "overridden_by": [path for one in found for path in one.get("overridden_by") or []],
+        "configured_variables": _joined(found, "variables"),
+        "own_variables": _joined(found, "own_variables"),
     }
     return Wanted(shown, own)
+
+
+def _joined(found: Sequence[Mapping[str, Any]], key: str) -> Dict[str, str]:
+    """Join variables: what a script sets beats what its unit sets."""
+    return {name: value for one in reversed(found) for name, value in (one.get(key) or {}).items()}
 
 
 def _own(preload: Mapping[str, Any], place: int) -> Optional[str]:

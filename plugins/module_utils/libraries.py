@@ -12,6 +12,7 @@ import stat
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from .allocators import LIBRARIES, check_library, classify
+from .built import source_of
 from .command import Run
 from .command import run as run_command
 from .elf import Elf, ElfError
@@ -107,6 +108,7 @@ def _describe(library: Found, package: Optional[str], root: str, root_uid: int) 
         "mode": status and f"{stat.S_IMODE(status.st_mode):04o}",
         "sha256": sha256(library.real_path) if there else None,
         "package": package,
+        "source": source_of(library.real_path),
         "usable": problem is None,
         "reason": problem[0] if problem else None,
         "message": problem[1] if problem else None,

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping
 
 from .durable import FileState, read_state
 from .lease import STATE_ROOT
-from .mysqld_safe import ScriptError, inspect
+from .mysqld_safe import ScriptError, find_block, inspect
 from .redaction import redacted
 from .runlog import left_files
 
@@ -16,16 +16,17 @@ Record = Dict[str, Any]
 
 
 def managed_files(root: str = STATE_ROOT) -> List[Record]:
-    """Return each file as ``path``, ``run_id``, ``state``, ``mode``, ``block`` and ``content``.
+    """Return each file as ``path``, ``run_id``, ``kind``, ``state``, ``mode``, ``block`` and ``content``.
 
-    ``state`` is ``as_left``, ``changed``, ``gone``, or ``unreadable``. A script of others' in which only a block is
-    ours has ``block``: whether it is (still) there. A file that is ours as a whole has its ``content``, secrets masked.
+    ``state`` is ``as_left``, ``changed``, ``gone``, or ``unreadable``. A script or an option file in which only a block
+    is ours has ``block``: whether it is (still) there. A file that is ours as a whole has its ``content``, secrets masked.
     """
     return [_managed(left) for left in left_files(root)]
 
 
 def _managed(left: Mapping[str, Any]) -> Record:
-    record = {"path": left["path"], "run_id": left["run_id"], "mode": None, "block": None, "content": None}
+    record = {key: left[key] for key in ("path", "run_id", "kind")}
+    record.update(mode=None, block=None, content=None)
     try:
         now = read_state(left["path"])
     except OSError:
@@ -43,10 +44,11 @@ def _managed(left: Mapping[str, Any]) -> Record:
 
 
 def _block(left: Mapping[str, Any], content: bytes) -> Any:
-    if left["kind"] != "mysqld_safe":
-        return None
+    text = content.decode("utf-8", "surrogateescape")
     try:
-        return inspect(content.decode("utf-8", "surrogateescape")).block is not None
+        if left["kind"] == "mysqld_safe":
+            return inspect(text).block is not None
+        return find_block(text.split("\n")) is not None if left["kind"] == "option_file" else None
     except ScriptError:
         return False
 
@@ -56,8 +58,10 @@ def _content(left: Mapping[str, Any], now: FileState) -> Any:
 
 
 def concerns(managed: Mapping[str, Any], launcher: Mapping[str, Any]) -> bool:
-    """Tell whether a file belongs to the server of this launcher."""
+    """Tell whether a file belongs to the server of this launcher; an option file does to all that mysqld_safe starts."""
     path, unit = str(managed["path"]), launcher["unit"]
-    if managed["block"] is not None:
+    if managed["kind"] == "option_file":
+        return bool(launcher["script"])
+    if managed["kind"] == "mysqld_safe":
         return bool(launcher["script"]) and path == os.path.realpath(launcher["script"])
     return bool(unit) and (f"/{unit}.d/" in path or os.path.basename(path) == f"{unit}.env")

@@ -15,10 +15,11 @@ server loads the library, at each round of the restart loop, and its exit code p
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .allocators import classify
 from .preload_list import SAFE_PATH, split_preload
+from .tunables import problem, words
 
 BEGIN = "# BEGIN fleet.mysqltune: only the server preloads this library. Managed, edits are lost."
 END = "# END fleet.mysqltune"
@@ -34,6 +35,7 @@ _VALUE = r"""(?:"[^"`\\\n]*"|'[^'\n]*'|[^\s"'`;|&()<>\\]+)"""
 _ASSIGN = re.compile(
     rf"^\s*(?:export\s+)?LD_PRELOAD=(?P<value>{_VALUE})\s*(?:;\s*export\s+LD_PRELOAD\s*)?;?\s*(?:#.*)?$"
 )
+_FUNCTION = re.compile(r"^\w+\s*\(\)")
 _EXPORT = re.compile(r"^\s*export\s+LD_PRELOAD\s*;?\s*(?:#.*)?$")
 _WORD = re.compile(rf"(?P<env>\benv\s+)?(?<![\w$\{{])LD_PRELOAD=(?P<value>{_VALUE})\s+(?=\S)")
 _NATIVE_SET = re.compile(rf"^(?P<head>\s*mysqld_ld_preload=)(?P<value>{_VALUE})\s*(?:#.*)?$")
@@ -63,11 +65,12 @@ class HandEdit(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Our block: first and last line (index from 0) and its library, None if it cannot be read."""
+    """Our block: first and last line (index from 0), its library (None: none, or unreadable) and variables."""
 
     first: int
     last: int
     library: Optional[str]
+    environment: Mapping[str, str] = {}
 
 
 class Script(NamedTuple):
@@ -83,7 +86,7 @@ class Script(NamedTuple):
 def inspect(text: str) -> Script:
     """Read a script; ``ScriptError`` with the counts if it is not of a kind that is understood."""
     lines = text.split("\n")
-    block = _find_block(lines)
+    block = find_block(lines)
     own = range(block.first, block.last + 1) if block else range(0)
     code = [("" if index in own or _comment(line) else line) for index, line in enumerate(lines)]
     if not _SHELL.match(lines[0]):
@@ -93,14 +96,15 @@ def inspect(text: str) -> Script:
             "line_endings", "it has CR LF line endings, a shell cannot run it; convert it first"
         )
     family, sites, anchor = _family(code)
-    return Script(family, sites, anchor, block, tuple(_hand_edits(code, sites)))
+    return Script(family, sites, anchor, block, tuple(_hand_edits(code, sites, anchor)))
 
 
 def _comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _find_block(lines: Sequence[str]) -> Optional[Block]:
+def find_block(lines: Sequence[str]) -> Optional[Block]:
+    """Return our block in a script or an option file, None if there is none; ``ScriptError`` if it is damaged."""
     first = [index for index, line in enumerate(lines) if line.lstrip().startswith(_BEGIN_MARK)]
     last = [index for index, line in enumerate(lines) if line.lstrip().startswith(_END_MARK)]
     if not first and not last:
@@ -113,7 +117,9 @@ def _find_block(lines: Sequence[str]) -> Optional[Block]:
         )
     inside = "\n".join(lines[first[0] : last[0]])
     found = re.search(rf"^\s*fleet_preload=({SAFE_PATH})$", inside, re.MULTILINE)
-    return Block(first[0], last[0], found.group(1) if found else None)
+    variables = re.search(r'^\s*fleet_variables="([^"]*)"$', inside, re.MULTILINE)
+    environment = dict(word.split("=", 1) for word in variables.group(1).split()) if variables else {}
+    return Block(first[0], last[0], found.group(1) if found else None, environment)
 
 
 def _family(code: Sequence[str]) -> Tuple[str, Tuple[int, ...], int]:
@@ -139,16 +145,48 @@ def _wrapper_hint(code: Sequence[str]) -> str:
     return f" It is a wrapper of {targets[0]}: name that one as path" if len(targets) == 1 else ""
 
 
-def _hand_edits(code: Sequence[str], sites: Sequence[int]) -> List[HandEdit]:
+def _hand_edits(code: Sequence[str], sites: Sequence[int], anchor: int) -> List[HandEdit]:
     initialised = any(_NATIVE_EMPTY.match(line) for line in code)
+    functions = _in_functions(code)
     edits = []
     for index, line in enumerate(code):
         found = _hand_edit(line, initialised)
-        if found and not _foreign(line, *found):
+        foreign = found is not None and _foreign(line, *found)
+        if found and (foreign or index in functions) and _ASSIGN.match(line):
+            _check_place(line, index in functions, index > anchor)
+        if found and not foreign:
             edits.append(HandEdit(index + 1, line.strip(), found[0], found[1], index <= max(sites)))
     if edits and not any(edit.paths for edit in edits):
         return []
     return edits
+
+
+def _check_place(line: str, in_function: bool, behind: bool) -> None:
+    """Refuse a preload that our block would not see, so that it would be lost."""
+    if in_function or behind:
+        where = "stands inside a function" if in_function else "comes after the place of our block"
+        raise ScriptError(
+            "hand_edit",
+            f"the hand-made line {line.strip()[:120]!r} {where}, too late to be merged. "
+            "Move it to the top of the script",
+        )
+
+
+def _in_functions(code: Sequence[str]) -> Set[int]:
+    """Return the indexes of the lines between a function's head and the brace at column 0 that ends it."""
+    found: Set[int] = set()
+    inside = False
+    for index, line in enumerate(code):
+        inside = (inside or bool(_FUNCTION.match(line))) and not line.startswith("}")
+        if inside:
+            found.add(index)
+    return found
+
+
+def hand_edits(text: str) -> List[HandEdit]:
+    """Return the hand-made preloads of a script, whether the place where it starts the server is known or not."""
+    lines = text.split("\n")
+    return _hand_edits(["" if _comment(line) else line for line in lines], [len(lines)], len(lines))
 
 
 def _foreign(line: str, paths: Sequence[str], rest: Optional[str]) -> bool:
@@ -194,47 +232,75 @@ def _literal(value: str, line: str, rest: Optional[str]) -> Optional[Tuple[Tuple
     )
 
 
-def block(family: str, library: str, indent: str = "") -> List[str]:
+def block(
+    family: str, library: Optional[str], environment: Mapping[str, str] = {}, indent: str = ""
+) -> List[str]:
     """Return the lines of our block. Nothing in it can fail, since some scripts run with ``set -e``."""
-    if family == "C":
-        others, last = (
-            "$mysqld_ld_preload $LD_PRELOAD",
-            'cmd="$cmd env LD_PRELOAD="`shell_quote_string "$fleet_preload"`',
-        )
-    else:
-        others, last = "$LD_PRELOAD", 'NOHUP_NICENESS="$NOHUP_NICENESS env LD_PRELOAD=$fleet_preload"'
+    variables = [f'  fleet_variables="{words(environment)}"'] if environment else []
     lines = [
         BEGIN,
         'if test "${dry_run:-0}" != 1',
         "then",
-        f"  fleet_preload={library}",
-        f"  for fleet_other in {others}",
-        "  do",
-        '    fleet_preload="$fleet_preload:$fleet_other"',
-        "  done",
-        f"  {last}",
+        *variables,
+        *(_joined_preloads(family, library) if library else []),
+        f"  {_lengthened(family, bool(environment), library is not None)}",
         "fi",
         END,
     ]
     return [indent + line for line in lines]
 
 
-def patched(text: str, library: str, resolve: Callable[[str], str] = str) -> str:
-    """Return the script with ``library`` preloaded into the server, idempotent.
+def _joined_preloads(family: str, library: str) -> List[str]:
+    return [
+        f"  fleet_preload={library}",
+        f"  for fleet_other in {'$mysqld_ld_preload ' if family == 'C' else ''}$LD_PRELOAD",
+        "  do",
+        '    fleet_preload="$fleet_preload:$fleet_other"',
+        "  done",
+    ]
 
-    A working hand-made preload of the same library is left as it is; others go, our block takes their place.
-    ``resolve`` says when two paths are the same file. ``ScriptError`` if the script is not understood.
+
+def _lengthened(family: str, variables: bool, preload: bool) -> str:
+    """Return the line that lengthens the command: ``env`` with what the server alone is to have."""
+    name = "cmd" if family == "C" else "NOHUP_NICENESS"
+    command = f"${name} env{' $fleet_variables' if variables else ''}"
+    if not preload:
+        return f'{name}="{command}"'
+    if family == "C":
+        return f'{name}="{command} LD_PRELOAD="`shell_quote_string "$fleet_preload"`'
+    return f'{name}="{command} LD_PRELOAD=$fleet_preload"'
+
+
+def patched(
+    text: str,
+    library: Optional[str],
+    resolve: Callable[[str], str] = str,
+    environment: Mapping[str, str] = {},
+) -> str:
+    """Return the script with ``library`` and ``environment`` given to the server, idempotent.
+
+    A working hand-made preload of the same library is left as it is if it is all that is wanted; others go, our
+    block takes their place. ``resolve`` says when two paths are the same file. ``ScriptError`` if the script is not
+    understood, or for what cannot be handed over.
     """
-    if not re.fullmatch(SAFE_PATH, library):
-        raise ScriptError("unsafe_path", f"the path {library!r} has characters that LD_PRELOAD cannot hold")
+    _check(library, environment)
     script = inspect(text)
-    if adopted(script, library, resolve):
+    if library and not environment and adopted(script, library, resolve):
         return _without_block(text, script.block)
     clean = _without_hand_edits(_without_block(text, script.block))
     lines, anchor = clean.split("\n"), inspect(clean).anchor
     indent = lines[anchor][: len(lines[anchor]) - len(lines[anchor].lstrip())]
-    lines[anchor:anchor] = block(script.family, library, indent)
+    lines[anchor:anchor] = block(script.family, library, environment, indent)
     return "\n".join(lines)
+
+
+def _check(library: Optional[str], environment: Mapping[str, str]) -> None:
+    if library and not re.fullmatch(SAFE_PATH, library):
+        raise ScriptError("unsafe_path", f"the path {library!r} has characters that LD_PRELOAD cannot hold")
+    for name, value in environment.items():
+        found = problem(name, value)
+        if found:
+            raise ScriptError("invalid_environment", found)
 
 
 def adopted(script: Script, library: str, resolve: Callable[[str], str] = str) -> bool:
@@ -249,7 +315,7 @@ def unpatched(text: str) -> str:
 
     A script that is not understood gives back our block; without one it is a ``ScriptError``.
     """
-    own = _find_block(text.split("\n"))
+    own = find_block(text.split("\n"))
     try:
         return _without_hand_edits(_without_block(text, own))
     except ScriptError:
@@ -260,7 +326,7 @@ def unpatched(text: str) -> str:
 
 def without_block(text: str) -> str:
     """Return the script without our block alone: what others wrote stays."""
-    return _without_block(text, _find_block(text.split("\n")))
+    return _without_block(text, find_block(text.split("\n")))
 
 
 def _without_block(text: str, own: Optional[Block]) -> str:
@@ -279,15 +345,25 @@ def _without_hand_edits(text: str) -> str:
 
 
 def configured_preload(text: str) -> Dict[str, Any]:
-    """Return ``{paths, managed, adopted}``: what the script preloads and whether it is by our block."""
+    """Return ``{paths, managed, adopted, variables, own_variables}``: what the script gives the server, and whether by our block.
+
+    A script shows no variables but ours.
+    """
     try:
         script = inspect(text)
     except ScriptError:
-        return {"paths": [], "managed": _BEGIN_MARK in text, "adopted": False}
+        managed = _BEGIN_MARK in text
+        return {"paths": [], "managed": managed, "adopted": False, "variables": {}, "own_variables": {}}
     by_hand = [path for edit in script.hand_edits if edit.works for path in edit.paths]
     ours = [script.block.library] if script.block and script.block.library else []
-    paths = list(dict.fromkeys(ours + by_hand))
-    return {"paths": paths, "managed": script.block is not None, "adopted": bool(by_hand)}
+    environment = dict(script.block.environment) if script.block else {}
+    return {
+        "paths": list(dict.fromkeys(ours + by_hand)),
+        "managed": script.block is not None,
+        "adopted": bool(by_hand),
+        "variables": environment,
+        "own_variables": environment,
+    }
 
 
 def interpreter(text: str) -> List[str]:

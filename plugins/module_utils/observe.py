@@ -8,6 +8,8 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
+from . import multi
+from .built import PREFIX
 from .command import Run
 from .command import run as run_command
 from .host_facts import host_facts
@@ -43,10 +45,12 @@ def observe(
     root: str = "/",
     state_root: str = STATE_ROOT,
     topology: bool = True,
+    prefix: str = PREFIX,
 ) -> Dict[str, Any]:
     """Return ``host``, ``instances``, ``libraries``, ``managed_files``, ``lease``, ``unfinished`` and ``last_run``.
 
-    Without ``topology`` the servers are asked for version and directories only. Raises ``ObserveError``.
+    What was built below ``prefix`` is among the libraries. Without ``topology`` the servers are asked for
+    version and directories only. Raises ``ObserveError``.
     """
     if os.geteuid() != 0:
         raise ObserveError("only root can look into the servers' processes. Use become: true.")
@@ -60,10 +64,15 @@ def observe(
     return {
         "host": host,
         "instances": _instances(asked, host["init"], root),
-        "libraries": libraries(search_path, run, root),
+        "libraries": libraries([*search_path, *built_directories(prefix, root)], run, root),
         "managed_files": managed_files(state_root),
         **summary(state_root),
     }
+
+
+def built_directories(prefix: str, root: str = "/") -> List[str]:
+    """Return where the libraries are that were built on this host."""
+    return sorted(glob.glob(os.path.join(root, prefix.lstrip("/"), "*", "lib")))
 
 
 def _instances(asked: Asked, init: str, root: str) -> List[Dict[str, Any]]:
@@ -77,13 +86,34 @@ def _instances(asked: Asked, init: str, root: str) -> List[Dict[str, Any]]:
     claimed = {instance["launcher"][key] for instance in found for key in ("unit", "init_script")}
     claimed |= set(units_by_pid.values())
     found += [stopped(unit, asked) for unit in idle(units, claimed)]
-    return _with_unique_names(found)
+    return _with_unique_names([*found, *_stopped_groups(found, units, asked)])
+
+
+def _stopped_groups(
+    found: Sequence[Dict[str, Any]], units: Mapping[str, Unit], asked: Asked
+) -> List[Dict[str, Any]]:
+    """Return the groups of ``mysqld_multi`` that do not run beside one that does: its restart would start them."""
+    starters: Dict[Unit, List[Dict[str, Any]]] = {}
+    for one in found:
+        launcher = one["launcher"]
+        unit = units.get(launcher["unit"] or "")
+        if one["pid"] and multi.starts_groups(launcher["init_script"], unit and unit.fragment):
+            starter = Unit(str(launcher["unit"] or ""), source=launcher["init_script"])
+            starters.setdefault(starter, []).append(one)
+    return [
+        dict(stopped(unit, asked), name=f"{group} of {unit.name or unit.source}", datadir=directory)
+        for unit, servers in starters.items()
+        for group, directory in multi.missing(
+            servers[0]["option_files"], [server["datadir"] for server in servers]
+        ).items()
+    ]
 
 
 def _give_home(found: Sequence[Dict[str, Any]], units: Mapping[str, Unit]) -> None:
     """Name the init script of a server that somebody started with it by hand, so that its unit has no process.
 
-    Only where there is no doubt: one such server, and one unit made from a script that should be running.
+    Only where there is no doubt: one unit made from a script that should be running, and one such server, or
+    several and a script that calls ``mysqld_multi``.
     """
     homeless = [
         one["launcher"]
@@ -96,8 +126,9 @@ def _give_home(found: Sequence[Dict[str, Any]], units: Mapping[str, Unit]) -> No
         for unit in units.values()
         if unit.init_script and unit.active_state == "active" and not unit.main_pid
     ]
-    if len(homeless) == len(empty) == 1:
-        homeless[0]["init_script"] = empty[0]
+    if len(empty) == 1 and (len(homeless) == 1 or multi.starts_groups(empty[0])):
+        for launcher in homeless:
+            launcher["init_script"] = empty[0]
 
 
 def _observed(pid: int, unit: Optional[Unit], asked: Asked) -> Optional[Dict[str, Any]]:

@@ -87,15 +87,35 @@ def read(path: str) -> Optional[str]:
         return None
 
 
+def include_directories(path: str, depth: int = 0) -> Iterator[str]:
+    """Yield the existing directories that an option file includes, the one whose last file is read last at the end."""
+    for line in includes(read(path) or "") if depth <= MAX_DEPTH else ():
+        directive, _space, target = line.partition(" ")
+        target = target.strip()
+        if directive == "!include":
+            yield from include_directories(target, depth + 1)
+        elif os.path.isdir(target):
+            for name in sorted(glob.glob(os.path.join(glob.escape(target), "*.cnf"))):
+                yield from include_directories(name, depth + 1)
+            yield target
+
+
 def files(
     argv: Sequence[str], basedir: Optional[str] = None, environ: Optional[Mapping[str, str]] = None
 ) -> List[str]:
-    """Return the existing option files of a server with these arguments, in the order it reads them."""
+    """Return the existing option files of a program with these arguments, in the order it reads them."""
+    return list(dict.fromkeys(found for path in tops(argv, basedir, environ) for found in expand(path)))
+
+
+def tops(
+    argv: Sequence[str], basedir: Optional[str] = None, environ: Optional[Mapping[str, str]] = None
+) -> List[str]:
+    """Return the option files that a program looks for by itself, whether they exist or not."""
     given = arguments(argv)
     if "no-defaults" in given:
         return []
     if given.get("defaults-file"):
-        return list(dict.fromkeys(expand(str(given["defaults-file"]))))
+        return [str(given["defaults-file"])]
     environ = environ or {}
     named = [
         *GLOBAL_FILES,
@@ -104,7 +124,7 @@ def files(
         given.get("defaults-extra-file"),
         os.path.join(environ["HOME"], ".my.cnf") if environ.get("HOME") else None,
     ]
-    return list(dict.fromkeys(found for path in named if path for found in expand(path)))
+    return [path for path in named if path]
 
 
 def arguments(argv: Sequence[str]) -> Dict[str, Optional[str]]:
@@ -133,6 +153,16 @@ def options(paths: Sequence[str], names: Sequence[str]) -> Dict[str, Optional[st
         for option in parse(read(path) or "")
         if option.section in names
     }
+
+
+def masked(text: str) -> str:
+    """Return the text of an option file with the values of passwords and the like hidden, in comments too."""
+    return re.sub(
+        r"^([^=\n]*)=[^\n]*",
+        lambda line: f"{line.group(1)}={HIDDEN}" if _SECRET.search(line.group(1)) else line.group(0),
+        text,
+        flags=re.MULTILINE,
+    )
 
 
 def redacted(argv: Sequence[str]) -> List[str]:

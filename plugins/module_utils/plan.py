@@ -4,7 +4,8 @@
 Pure: dictionaries in, dictionaries out. Everything else in the toolkit gates on the result.
 
 ``observed`` is what ``mysqld_info`` returns. ``desired`` has the keys ``allocator`` (a dictionary with
-``name`` and ``delivery``), ``include_primaries``, ``include_cluster_members``,
+``name``, ``delivery``, ``search_path``, ``environment`` and ``source``, None or the archive to build from),
+``include_primaries``, ``include_cluster_members``,
 ``benchmark`` (``none`` or ``before_after``), ``benchmark_replication_members``, ``run_id`` and ``host_memory``.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .allocators import classify
-from .choice import check_second_allocator, choose, preloaded_allocators
+from .choice import check_carried, check_second_allocator, choose, environment, preloaded_allocators
 from .evidence import judge
 from .host_memory import HostMemoryError, asked, changes, lines, notes
 from .refusals import (
@@ -27,19 +28,22 @@ from .refusals import (
     held,
     restart_refusal,
 )
+from .servers import Instance
+from .tunables import words
 
 Record = Dict[str, Any]
 
 LAUNCHER_HELP = {
     "bare": "nothing would start it again after a stop. Run it from a systemd unit or from mysqld_safe",
     "masked": "{unit} is masked, so nothing could start it again after a stop. Run systemctl unmask {unit}",
-    "sysv": "its init script starts the daemon directly. Run it from a systemd unit or from mysqld_safe",
+    "sysv": "its init script starts the daemon directly, and no systemd unit stands for the script. "
+    "Run it from a systemd unit or from mysqld_safe",
     "smf": "SMF services cannot be tuned yet",
 }
 
 
 def plan(observed: Mapping[str, Any], desired: Mapping[str, Any]) -> Record:
-    """Return ``status``, ``reason``, ``message``, ``notes``, ``packages``, ``instances``, ``host_memory``, ``benchmark``.
+    """Return ``status``, ``reason``, ``message``, ``notes``, ``packages``, ``build``, ``instances``, ``host_memory`` and more.
 
     ``status`` is ``nothing`` (all is as asked), ``change``, ``stopped`` (no server runs, nothing is done),
     ``refused`` (the host's role forbids it) or ``failed`` (a wrong value or an unfit host).
@@ -51,7 +55,9 @@ def plan(observed: Mapping[str, Any], desired: Mapping[str, Any]) -> Record:
     try:
         check_name(desired["allocator"]["name"], observed["host"]["system"])
         check_host(observed, desired)
-        result["instances"] = [_plan_instance(i, observed, desired) for i in observed["instances"]]
+        result["instances"] = _companions(
+            observed["instances"], [_plan_instance(i, observed, desired) for i in observed["instances"]]
+        )
         for instance, intent in zip(observed["instances"], result["instances"]):
             if intent["restart"]:
                 check_role(instance, desired)
@@ -65,11 +71,19 @@ def plan(observed: Mapping[str, Any], desired: Mapping[str, Any]) -> Record:
             return dict(result, status="change")
         return dict(result, status=refusal.status, reason=refusal.reason, message=refusal.message)
     result["packages"] = sorted({i["package"] for i in result["instances"] if i["package"]})
+    result["build"] = _build(result["instances"], desired["allocator"])
     result["host_memory"] = memory
     result["notes"] += told
     result["status"] = status
     result["benchmark"] = _benchmark(observed, desired, result["status"])
     return result
+
+
+def _build(planned: List[Record], allocator: Mapping[str, Any]) -> List[Record]:
+    """Return what has to be built on this host: nothing, or one record with all that the build has to know."""
+    if not any(intent["build"] for intent in planned):
+        return []
+    return [{"allocator": allocator["name"], **allocator["source"]}]
 
 
 def unobserved(message: str) -> Record:
@@ -84,6 +98,7 @@ def _nothing() -> Record:
         "message": "",
         "notes": [],
         "packages": [],
+        "build": [],
         "instances": [],
         "host_memory": [],
         "benchmark": {"measure": False, "reason": None},
@@ -160,7 +175,9 @@ def _plan_instance(
         "runs": instance["allocator"]["name"],
         "allocator": None,
         "library": None,
+        "environment": {},
         "package": None,
+        "build": False,
         "predicted": False,
         "restart": False,
         "level": instance["allocator"]["level"],
@@ -171,23 +188,55 @@ def _plan_instance(
         return dict(record, state="stopped", why=["the server is stopped and stays stopped"])
     record["method"] = _method(instance, desired["allocator"].get("delivery", "auto"))
     choice = choose(instance, observed, desired["allocator"])
-    record.update(library=choice.library, package=choice.package, predicted=choice.package is not None)
+    record.update(library=choice.library, package=choice.package, build=choice.build)
+    record["predicted"] = choice.build or choice.package is not None
+    record["environment"] = environment(desired["allocator"])
+    check_carried(record["method"], record["environment"])
     record["allocator"] = (choice.library and classify(choice.library)) or desired["allocator"]["name"]
     check_second_allocator(instance, choice.library)
     record["level"], record["reason"] = judge(_facts(instance), choice.library)
-    record.update(_difference(instance, record))
+    record.update(_difference(instance, record, desired["allocator"].get("delivery", "auto")))
     return record
+
+
+def _companions(instances: List[Record], intents: List[Record]) -> List[Record]:
+    """Restart what one launcher starts together (``mysqld_multi``) together; refuse to start what is stopped."""
+    starters = [Instance.of(instance).starter for instance in instances]
+    first = {
+        starter: intent["name"]
+        for starter, intent in reversed(list(zip(starters, intents)))
+        if starter and intent["restart"]
+    }
+    return [
+        _companion(intent, starter, first.get(starter or "")) for starter, intent in zip(starters, intents)
+    ]
+
+
+def _companion(intent: Record, starter: Optional[str], cause: Optional[str]) -> Record:
+    if cause is None or intent["restart"]:
+        return intent
+    if intent["state"] == "stopped":
+        raise Refusal(
+            "failed",
+            "launcher_mismatch",
+            f"{starter} starts {cause} and {intent['name']}, which is stopped: a restart would start it as well. "
+            "Start it first, or take it out of what that launcher starts.",
+        )
+    why = [f"{starter} restarts it together with {cause}"]
+    return dict(intent, action="restart", restart=True, why=why)
 
 
 def _method(instance: Mapping[str, Any], delivery: str) -> str:
     kind = instance["launcher"]["kind"]
     method = METHODS.get(kind)
-    if method is None:
+    if method is None or (kind == "sysv" and not instance["launcher"]["unit"]):
         raise Refusal(
             "failed",
             "launcher_mismatch",
             f"{instance['name']} (launcher {kind}): {LAUNCHER_HELP[kind].format(unit=instance['launcher']['unit'])}.",
         )
+    if delivery == "malloc_lib" and method == "mysqld_safe":
+        return delivery
     if delivery not in ("auto", method):
         raise Refusal(
             "failed",
@@ -203,24 +252,56 @@ def _facts(instance: Mapping[str, Any]) -> Record:
     return dict(instance["allocator"], **own)
 
 
-def _difference(instance: Mapping[str, Any], record: Mapping[str, Any]) -> Record:
-    """Compare files and process with ``record['library']``: ``action``, ``restart`` and ``why``."""
-    allocator, library, why = instance["allocator"], record["library"], []
-    if library is None:
-        delivered = not allocator["managed"] and not preloaded_allocators(instance)
-    else:
-        delivered = library in allocator["configured"]
+def _difference(instance: Mapping[str, Any], record: Mapping[str, Any], delivery: str) -> Record:
+    """Compare files and process with what the record wants: ``action``, ``restart``, ``why``; level and reason."""
+    allocator, level, reason, why = instance["allocator"], record["level"], record["reason"], []
+    delivered = _delivered(instance, record, delivery)
+    lacking = [
+        name
+        for name, value in record["environment"].items()
+        if (allocator.get("variables") or {}).get(name) != value
+    ]
     if not delivered:
-        why.append(
-            f"preload {library}" if library else f"remove the preload of {', '.join(allocator['configured'])}"
-        )
-    elif record["level"] != "effective":
-        why.append(f"the running process is only {record['level']}" + _because(record["reason"]))
+        why.append(_delivery(instance, record))
+    elif level != "effective":
+        why.append(f"the running process is only {level}" + _because(reason))
+    elif lacking:
+        level, reason = "delivered", "stale_process"
+        why.append(f"the running process has another {', '.join(lacking)}")
     return {
         "action": "none" if not why else "restart" if delivered else "deliver",
         "restart": bool(why),
+        "level": level,
+        "reason": reason,
         "why": why,
     }
+
+
+def _delivered(instance: Mapping[str, Any], record: Mapping[str, Any], delivery: str) -> bool:
+    """Tell whether the launcher's files have what the record wants, and nothing of ours beyond it."""
+    allocator, wanted = instance["allocator"], record["environment"]
+    if (allocator.get("own_variables") or {}) != wanted:
+        return False
+    if record["library"]:
+        return record["library"] in allocator["configured"] and _as_insisted(allocator, delivery)
+    return not preloaded_allocators(instance) and (bool(wanted) or not allocator["managed"])
+
+
+def _as_insisted(allocator: Mapping[str, Any], delivery: str) -> bool:
+    """Tell whether ours is delivered by the method insisted on; a preload that is not ours is left as it is."""
+    by_option = any(one["ours"] for one in allocator.get("malloc_libs") or [])
+    if delivery == "malloc_lib":
+        return by_option or not allocator["managed"]
+    return not (delivery == "mysqld_safe" and by_option)
+
+
+def _delivery(instance: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """Return in words what the launcher's files are to say."""
+    parts = [f"preload {record['library']}"] if record["library"] else []
+    gone = [] if record["library"] else instance["allocator"]["configured"]
+    parts += [f"remove the preload of {', '.join(gone)}"] if gone else []
+    parts += [f"set {words(record['environment'])}"] if record["environment"] else []
+    return " and ".join(parts) or "remove what is left of an earlier delivery"
 
 
 def _because(reason: Optional[str]) -> str:

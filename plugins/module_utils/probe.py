@@ -234,23 +234,30 @@ def _confinement(pid: int) -> str:
 def _explain_facts(result: Result, subject: Subject, flight: Flight) -> None:
     """Turn the facts of a standing daemon into level, reason and message."""
     facts = flight.facts or {}
-    result.level, result.reason = judge(facts, subject.library)
+    result.level, result.reason, words = explain(facts, subject.library, flight.errors)
     result.bound, result.mapped = facts["bound"], facts["mapped"]
     if result.level == "effective":
         result.message = f"{subject.exe} starts with {subject.library}, and malloc and free are bound to it."
         return
-    if result.reason == "second_allocator" and is_libc(facts["bound"].get("malloc")):
-        result.reason = "not_bound"
-    said = loader_problem(flight.errors, subject.library)
-    if said and result.reason in (None, "stale_process"):
-        result.reason = said[0]
-    words = (
-        said[1] if said else f"malloc is bound to {facts['bound'].get('malloc') or 'nothing that is known'}"
-    )
     result.message = (
         f"{subject.exe} starts, but {subject.library} does not work in it ({result.reason}): {words}. "
         f"{advice(result.reason or '')}"
     ).rstrip()
+
+
+def explain(facts: Mapping[str, Any], library: str, errors: str) -> Tuple[str, Optional[str], str]:
+    """Return level, reason and the finding in words for a program that was just started with ``library``.
+
+    ``facts`` as of ``evidence.collect``; ``errors`` is what it wrote to stderr, where ld.so complains.
+    """
+    level, reason = judge(facts, library)
+    bound = facts["bound"].get("malloc")
+    if reason == "second_allocator" and is_libc(bound):
+        reason = "not_bound"
+    said = loader_problem(errors, library)
+    if said and reason in (None, "stale_process") and level != "effective":
+        reason = said[0]
+    return level, reason, said[1] if said else f"malloc is bound to {bound or 'nothing that is known'}"
 
 
 def loader_problem(errors: str, library: str) -> Optional[Tuple[str, str]]:

@@ -61,7 +61,7 @@ class DirectProcess:
                 stderr=subprocess.PIPE,
                 env=self._environment(environment),
                 cwd="/",
-                preexec_fn=_preparation(user, seconds),  # noqa: PLW1509 - this program has one thread
+                preexec_fn=preparation(user, seconds),  # noqa: PLW1509 - this program has one thread
             )
         except (OSError, subprocess.SubprocessError) as error:
             os.close(self._reader)
@@ -133,7 +133,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _preparation(user: Optional[str], seconds: float) -> Callable[[], None]:
+def preparation(user: Optional[str], seconds: float) -> Callable[[], None]:
     """Return what the child does before the program: become the user, die with us, use no more CPU than this."""
     account = _account(user) if user and os.geteuid() == 0 else None
     groups = os.getgrouplist(account.pw_name, account.pw_gid) if account else []

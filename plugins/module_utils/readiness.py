@@ -7,7 +7,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .restart import Launcher, Log, State
 from .servers import Process, alive
@@ -84,38 +84,31 @@ class Wait:
     def __post_init__(self) -> None:
         self._asked = self._looked = self._missing_since = self.clock()
         self._seen: Optional[Process] = None
+        self._deadline: Optional[float] = None
 
-    def until_answered(self) -> Ready:
-        """Return when the server answers, has crashed, or the time is over."""
-        stuck = self._wait_for_stop()
-        if stuck:
-            return stuck
-        deadline = self.clock() + self.limits.start
-        hard = deadline + self.limits.recovery
-        while True:
-            now = self.clock()
-            ended = self._ask(deadline - now) or self._look(now)
-            if ended:
-                return ended
-            if now >= deadline:
-                if now >= hard or not self.log.recovering():
-                    return self._ended(State("hang", f"no answer within {now - self.begin:.0f} s"))
-                deadline = min(now + EXTENSION, hard)
-            self.sleep(TICK)
-
-    def _wait_for_stop(self) -> Optional[Ready]:
-        """Wait until the old process has gone; return why it does not go."""
-        while alive(self.old):
-            now = self.clock()
-            if now >= self.begin + self.limits.stop:
-                words = f"the old process did not stop within {self.limits.stop:.0f} s"
-                return self._ended(State("hang", words))
-            stuck = self._look_at_stop(now)
-            if stuck:
-                return stuck
-            self.sleep(TICK)
-        self._missing_since = self.clock()
+    def poll(self) -> Optional[Ready]:
+        """Look and ask once: return how the wait ended, None while it goes on."""
+        now = self.clock()
+        if self._deadline is None:
+            if alive(self.old):
+                return self._stopping(now)
+            self._missing_since = now
+            self._deadline = now + self.limits.start
+            self._hard = self._deadline + self.limits.recovery
+        ended = self._ask(self._deadline - now) or self._look(now)
+        if ended or now < self._deadline:
+            return ended
+        if now >= self._hard or not self.log.recovering():
+            return self._ended(State("hang", f"no answer within {now - self.begin:.0f} s"))
+        self._deadline = min(now + EXTENSION, self._hard)
         return None
+
+    def _stopping(self, now: float) -> Optional[Ready]:
+        """Return why the old process does not go."""
+        if now >= self.begin + self.limits.stop:
+            words = f"the old process did not stop within {self.limits.stop:.0f} s"
+            return self._ended(State("hang", words))
+        return self._look_at_stop(now)
 
     def _look_at_stop(self, now: float) -> Optional[Ready]:
         """Look now and then whether the launcher has ended although the old process still runs."""
@@ -172,26 +165,44 @@ class Wait:
         return Ready(state.phase, self.clock() - self.begin, state.words)
 
 
+def until_answered(waits: Sequence[Wait]) -> List[Ready]:
+    """Wait for servers that one launcher starts together; return how each wait ended."""
+    ended: Dict[int, Ready] = {}
+    while True:
+        for index, wait in enumerate(waits):
+            ready = None if index in ended else wait.poll()
+            if ready:
+                ended[index] = ready
+        if len(ended) == len(waits):
+            return [ended[index] for index in range(len(waits))]
+        waits[0].sleep(TICK)
+
+
+def unsettled(
+    launcher: Launcher, server: Callable[[], Optional[Process]], expected: Optional[Process]
+) -> Optional[str]:
+    """Look once whether a server that has answered is still the same process; return what went wrong."""
+    state = launcher.state()
+    if state.phase in ("crash", "hang"):
+        return state.words
+    now = server()
+    if now is None or (expected and now != expected):
+        return f"process {expected.pid if expected else '?'} ended soon after its first answer"
+    return None
+
+
 def settle(
-    launcher: Launcher,
-    server: Callable[[], Optional[Process]],
-    expected: Optional[Process],
+    look: Callable[[], Optional[str]],
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Optional[str]:
-    """Watch the server for some seconds; return what went wrong, None if it is still the same process."""
+    """Look again and again for some seconds, at least once; return what a look found wrong, None for nothing."""
     limit = clock() + seconds
     while True:
-        state = launcher.state()
-        if state.phase in ("crash", "hang"):
-            return state.words
-        now = server()
-        if now is None or (expected and now != expected):
-            pid = expected.pid if expected else "?"
-            return f"process {pid} ended within {seconds:g} s of its first answer"
-        if clock() >= limit:
-            return None
+        problem = look()
+        if problem or clock() >= limit:
+            return problem
         sleep(min(LOOK, seconds) or TICK)
 
 

@@ -23,6 +23,7 @@ REASONS: Dict[str, str] = {
     "no_answer": "The server does not answer queries before its restart: find out why first",
     "no_mysqld": "No server runs on this host and no unit would start one: take it out of the group",
     "not_bound": "The library is mapped, and malloc or free resolve elsewhere: it is no allocator, or exports neither",
+    "not_built": "The allocator could not be built from its source: the message has the words of the tool that failed",
     "not_elf": "The file is no shared library: name one",
     "not_found": "The library is not there: install it, or correct the path",
     "not_loadable": "ld.so cannot load the library: its words are in the message",
@@ -41,6 +42,7 @@ REASONS: Dict[str, str] = {
     "topology_unknown": "Whether others depend on the server could not be asked by SQL: give it an account",
     "unreadable": "The server's user cannot read the library: see the modes on its path, and the unit's sandbox",
     "unsafe_path": "Others than root could replace the library: correct mode or owner of the part that is named",
+    "whitelist": "mysqld_safe does not take this library as malloc-lib: use allocator_delivery mysqld_safe, or another file",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional
 
 from .allocators import ALLOCATORS
 
-METHODS = {"systemd": "systemd", "mysqld_safe": "mysqld_safe"}
+METHODS = {"systemd": "systemd", "sysv": "systemd", "mysqld_safe": "mysqld_safe"}
 """The delivery method that each launcher honours."""
 
 SOLARIS = ("hoard", "mtmalloc", "umem")
@@ -28,9 +28,10 @@ class Refusal(Exception):
 
 def check_name(name: str, system: str) -> None:
     """Refuse an ``allocator_name`` that no host of this operating system can have."""
-    names = [known for known in ALLOCATORS if system == "SunOS" or known not in SOLARIS]
+    absent = ("glibc",) if system == "SunOS" else SOLARIS
+    names = [known for known in ALLOCATORS if known not in absent]
     if name not in names and not name.startswith("/"):
-        problem = "which only Solaris has" if name in SOLARIS else "which is no allocator"
+        problem = f"which {system} does not have" if name in absent else "which is no allocator"
         raise Refusal(
             "failed",
             "bad_value",

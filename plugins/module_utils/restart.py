@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .command import Completed
 from .command import run as run_command
@@ -68,7 +68,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End all of the instance's processes now, and leave the launcher fit for another start."""
+        """End all of the launcher's processes now, and leave it fit for another start."""
 
     def prepare(self) -> None:  # noqa: B027 - not every launcher has something to prepare
         """Do what must not cost time once the server is down."""
@@ -168,11 +168,11 @@ class Unit(Launcher):
 
 
 class Script(Launcher):
-    """An init script where no unit stands for it."""
+    """An init script where no unit stands for it, with the servers that it starts."""
 
-    def __init__(self, path: str, instance: Instance, systemd: Optional[bool] = None) -> None:
+    def __init__(self, path: str, instances: Sequence[Instance], systemd: Optional[bool] = None) -> None:
         self._path = path
-        self._instance = instance
+        self._instances = instances
         self._systemd = os.path.isdir(SYSTEMD) if systemd is None else systemd
         self._process: Optional[subprocess.Popen[bytes]] = None
 
@@ -203,7 +203,7 @@ class Script(Launcher):
         code = self._process.poll() if self._process else 0
         if code is None:
             return State("pending", f"{self._path} is at work")
-        if tree(self._instance):
+        if any(map(tree, self._instances)):
             return State("up", f"{self._path} ended with exit status {code}")
         return State("crash", f"{self._path} ended with exit status {code}, no server process is left")
 
@@ -215,15 +215,21 @@ class Script(Launcher):
         if self._process and self._process.poll() is None:
             _signal_group(self._process.pid)
             self._process.wait()
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            found = tree(self._instance)
-            if not found:
-                return
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+        for instance in self._instances:
+            kill_tree(instance)
+
+
+def kill_tree(instance: Instance) -> None:
+    """End what restarts the server, then the server, and nothing else that its launcher started."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = tree(instance)
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _signal_group(pid: int) -> None:
@@ -232,18 +238,36 @@ def _signal_group(pid: int) -> None:
 
 
 def launcher_of(
-    instance: Instance, run: RunCommand = run_command, systemd: Optional[bool] = None
+    instances: Sequence[Instance], run: RunCommand = run_command, systemd: Optional[bool] = None
 ) -> Launcher:
-    """Return the launcher; ``RestartError`` with instructions where nothing would start the server again."""
+    """Return the launcher of instances with the same ``starter``.
+
+    ``RestartError`` with instructions where nothing would start the server again.
+    """
     booted = os.path.isdir(SYSTEMD) if systemd is None else systemd
-    if instance.service and booted:
-        return Unit(instance.service, run, lambda: bool(tree(instance)))
-    if instance.init_script and instance.kind in ("mysqld_safe", "sysv"):
-        return Script(instance.init_script, instance, booted)
+    first = instances[0]
+    if first.service and booted:
+        return Unit(first.service, run, lambda: any(map(tree, instances)))
+    if first.init_script and first.kind in ("mysqld_safe", "sysv"):
+        return Script(first.init_script, instances, booted)
     raise RestartError(
-        f"{instance.name} (launcher {instance.kind}) has no unit and no init script: nothing would start it "
+        f"{first.name} (launcher {first.kind}) has no unit and no init script: nothing would start it "
         "again after a stop. Run it from a systemd unit or from an init script, then run again."
     )
+
+
+def launchers(instances: Sequence[Instance], run: RunCommand = run_command) -> Dict[str, Launcher]:
+    """Return the launcher of each running instance by its name; what starts several is one launcher."""
+    together: Dict[str, List[Instance]] = {}
+    for instance in instances:
+        if not instance.stopped:
+            together.setdefault(instance.starter or instance.name, []).append(instance)
+    return {
+        member.name: launcher
+        for members in together.values()
+        for launcher in [launcher_of(members, run)]
+        for member in members
+    }
 
 
 class Log:

@@ -12,7 +12,7 @@ from .readiness import denied
 from .room import with_room
 from .runlog import RESULTS, UNFINISHED, Run, load, run_directory
 from .servers import find, started_since
-from .serving import Host, Record, Server, required, result_of
+from .serving import Host, Record, Server, result_of, together
 from .undo import Outcome, mark, undo_runs
 
 
@@ -23,7 +23,8 @@ class Undoing(Host):
         """Return the result; ``files`` says what was done to each file."""
         loaded = [load(run_id, self.root) for run_id in self.spec["undo"]]
         order = [run for run in loaded if run]
-        affected = [server for server in self.servers if self._affected(server, order)]
+        restarted = {id(server.launcher) for server in self.running if self._affected(server, order)}
+        affected = [server for server in self.running if id(server.launcher) in restarted]
         outcome = Outcome()
         problems = []
         try:
@@ -32,14 +33,15 @@ class Undoing(Host):
         except (JournalError, OSError) as error:
             problems = [str(error)]
         for server in affected:
-            self._kill_if_broken(server)
-        problems += self.bring_back([server for server in affected if server.broken or not problems])
+            self._look(server)
+        self.kill(affected)
+        for group in together(affected):
+            if not problems or any(server.broken for server in group):
+                problems += self.bring_back(group)
         return self._finish(order, outcome, affected, problems)
 
     def _affected(self, server: Server, order: List[Run]) -> bool:
         """Tell whether the server may run on what the runs staged, or is down because of it."""
-        if server.instance.stopped:
-            return False
         now = find(server.instance)
         if now is None:
             server.broken = True
@@ -47,13 +49,11 @@ class Undoing(Host):
         oldest = min(order, key=lambda run: run.sequence)
         return oldest.boot != boot_id() or started_since(now, oldest.since_boot)
 
-    def _kill_if_broken(self, server: Server) -> None:
-        """End a server that does not answer, so that nobody waits for its orderly stop."""
+    def _look(self, server: Server) -> None:
+        """A server that does not answer is killed, so that nobody waits for its orderly stop."""
         if not server.broken:
             error = self.ping(server.instance)(5.0)
             server.broken = error is not None and not denied(error)
-        if server.broken:
-            required(server.launcher).kill()
 
     def _finish(
         self, order: List[Run], outcome: Outcome, affected: List[Server], problems: List[str]

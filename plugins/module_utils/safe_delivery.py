@@ -1,148 +1,81 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what a mysqld_safe script should say, and whether the servers that it started have it already."""
+"""Decide what a mysqld_safe script and its option files should say, and whether the servers that it started have it."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
+from . import option_file
 from .command import Completed
 from .evidence import environment as process_environment
-from .mysqld_safe import (
-    HandEdit,
-    ScriptError,
-    adopted,
-    configured_preload,
-    inspect,
-    interpreter,
-    patched,
-    unpatched,
-    without_block,
-)
+from .mysqld_safe import interpreter, without_block
 from .preload_list import split_preload
-from .redaction import redacted
+from .safe_methods import decide
+from .safe_option_files import OWN_NAME, Runner, idle, started, texts
+from .safe_state import Change, Delivery, Wanted, read_exactly
+
+__all__ = ["Change", "Delivery", "Wanted", "check_syntax", "delivery"]
 
 _SERVERS = ("mysqld", "mariadbd", "mysqld-debug")
 
 
-@dataclass
-class Delivery:
-    """The script as it is and as it should be.
-
-    ``in_use``: a running server was started by it; ``bypassed``: servers run, and all were started otherwise.
-    """
-
-    path: str
-    real_path: str
-    before: str
-    after: str
-    family: str = ""
-    adopted: bool = False
-    hand_edits: List[HandEdit] = field(default_factory=list)
-    in_use: bool = False
-    bypassed: bool = False
-    restart_required: bool = False
-
-    @property
-    def changed(self) -> bool:
-        return self.before != self.after
-
-    @property
-    def diff(self) -> Dict[str, str]:
-        return {
-            "before_header": self.real_path,
-            "after_header": self.real_path,
-            "before": _printable(self.before),
-            "after": _printable(self.after),
-        }
-
-    def facts(self) -> Dict[str, Any]:
-        """Return what the module returns beside ``changed`` and ``diff``."""
-        return {
-            "path": self.path,
-            "real_path": self.real_path,
-            "family": self.family,
-            "preload": configured_preload(self.after)["paths"],
-            "adopted": self.adopted,
-            "hand_edits": [{"line": edit.line, "text": _printable(edit.text)} for edit in self.hand_edits],
-            "in_use": self.in_use,
-            "restart_required": self.restart_required,
-            "overridden_by": [],
-        }
-
-
-def _printable(text: str) -> str:
-    """Return the text without secrets and without bytes that are no text."""
-    return redacted(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-
-
-def delivery(path: str, library: Optional[str], proc: str = "/proc") -> Delivery:
-    """Compare the script with what it should be (``library`` None: no preload); else ``ScriptError``."""
+def delivery(path: str, wanted: Wanted = Wanted(), proc: str = "/proc") -> Delivery:  # noqa: B008 - immutable
+    """Compare the script and its option files with what they should give the server; else ``ScriptError``."""
     real = os.path.realpath(path)
-    before = _read(real)
-    result = Delivery(path, real, before, before)
-    _decide(result, library)
-    processes = list(started_by(real, proc))
-    result.in_use = bool(processes)
-    result.bypassed = not processes and any(map(_is_server, dict(_processes(proc)).values()))
-    result.restart_required = any(_stale(pid, result, proc) for pid in processes)
+    before = read_exactly(real)
+    processes = dict(_processes(proc))
+    below = dict(_started_by(real, processes))
+    runners = [_runner(real, pid, starter, processes, proc) for pid, starter in below.items()] or [idle(real)]
+    options = texts(runners)
+    result = Delivery(path, real, before, before, runners, options)
+    result.options_after = {file: _rest(file, without_block(text)) for file, text in options.items()}
+    decide(result, wanted)
+    result.in_use = bool(below)
+    result.bypassed = not below and any(map(_is_server, processes.values()))
+    result.restart_required = any(_stale(pid, result, proc) for pid in below)
     return result
 
 
-def _decide(result: Delivery, library: Optional[str]) -> None:
+def _rest(file: str, text: str) -> Optional[str]:
+    """Return what remains of an option file: a file that may be ours alone goes when nothing else is in it."""
+    return (
+        text
+        if text or (os.path.basename(file) != OWN_NAME and file not in option_file.GLOBAL_FILES)
+        else None
+    )
+
+
+def _runner(
+    real: str, pid: int, starter: int, processes: Mapping[int, Tuple[int, List[str]]], proc: str
+) -> Runner:
     try:
-        script = inspect(result.before)
-    except ScriptError:
-        if library is not None or not _nothing_to_remove(result):
-            raise
-        return
-    result.family, result.hand_edits = script.family, list(script.hand_edits)
-    if library is None:
-        result.after = unpatched(result.before)
-        return
-    result.adopted = adopted(script, library, os.path.realpath)
-    result.after = patched(result.before, library, os.path.realpath)
-
-
-def _nothing_to_remove(result: Delivery) -> bool:
-    """Take our block out of a script that is not understood any more; False if a hand-made one may be there."""
-    result.after = without_block(result.before)
-    code = (line for line in result.after.split("\n") if not line.lstrip().startswith("#"))
-    return not any("LD_PRELOAD=" in line for line in code)
-
-
-def _read(real: str) -> str:
-    try:
-        with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            return stream.read()
-    except OSError as error:
-        raise ScriptError(
-            "not_found", f"it cannot be read ({error.strerror}). Set path to the script"
-        ) from error
+        environ = process_environment(pid, proc)
+    except OSError:
+        environ = {}
+    return started(real, processes[starter][1], processes[pid][1], environ)
 
 
 def _stale(pid: int, wanted: Delivery, proc: str) -> bool:
-    """Compare a server's preload with the script's: what it inherited from elsewhere does not count."""
+    """Compare what a server has with the script's: what it inherited from elsewhere does not count."""
     try:
-        running = split_preload(process_environment(pid, proc).get("LD_PRELOAD", ""))
+        running = process_environment(pid, proc)
     except OSError:
         return False
-    new = configured_preload(wanted.after)["paths"]
-    old = configured_preload(wanted.before)["paths"]
-    return any(path not in running for path in new) or any(path in running for path in old if path not in new)
+    has = {*map(os.path.realpath, split_preload(running.get("LD_PRELOAD", ""))), *running.items()}
+    wants, had = wanted.given(after=True), wanted.given()
+    return not wants <= has or bool((had - wants) & has)
 
 
-def started_by(real_path: str, proc: str = "/proc") -> Iterator[int]:
-    """Yield the pids of servers whose ancestor is a shell that runs this script."""
-    processes = dict(_processes(proc))
+def _started_by(real_path: str, processes: Mapping[int, Tuple[int, List[str]]]) -> Iterator[Tuple[int, int]]:
+    """Yield the pid of each server that this script started, and that of the shell that runs the script."""
     for pid in processes:
-        if _is_server(processes[pid]) and any(
-            word.startswith("/") and os.path.realpath(word) == real_path
-            for ancestor in _ancestors(pid, processes)
-            for word in processes[ancestor][1][:3]
-        ):
-            yield pid
+        if _is_server(processes[pid]):
+            for ancestor in _ancestors(pid, processes):
+                words = processes[ancestor][1][:3]
+                if any(word.startswith("/") and os.path.realpath(word) == real_path for word in words):
+                    yield pid, ancestor
+                    break
 
 
 def _is_server(process: Tuple[int, List[str]]) -> bool:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional
+from dataclasses import dataclass, field
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 HELPER = {"--wsrep_recover", "--wsrep-recover", "--help", "--version", "--validate-config"}
 """The server's program with one of these does not serve: a launcher's helper or somebody's question."""
@@ -34,6 +34,9 @@ class Instance:
     socket: Optional[str]
     client: Optional[str]
     library: Optional[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The allocator's variables that its next start has to have."""
+
     reachable: bool = False
     """``mysqld_info`` could ask it by SQL."""
 
@@ -54,6 +57,7 @@ class Instance:
             socket=observed.get("socket"),
             client=sql.get("client"),
             library=observed.get("library"),
+            environment=observed.get("environment") or {},
             reachable=bool(sql.get("reachable")),
         )
 
@@ -65,6 +69,11 @@ class Instance:
     def service(self) -> Optional[str]:
         """The unit that starts the instance again; a session's scope does not."""
         return self.unit if self.unit and not self.unit.endswith((".scope", ".slice")) else None
+
+    @property
+    def starter(self) -> Optional[str]:
+        """The unit or the init script that starts the instance, and whatever else it starts."""
+        return self.service or self.init_script
 
 
 def start_ticks(pid: int, proc: str = "/proc") -> Optional[int]:
@@ -102,14 +111,16 @@ def find(instance: Instance, proc: str = "/proc") -> Optional[Process]:
     """Return the instance's server process as it is now, None if it does not run.
 
     It is the process with the instance's program inside its unit, or with its data directory as working
-    directory or argument. If more than one is in the unit, the data directory decides, then the youngest.
+    directory or argument. If more than one is in the unit, the data directory decides, then the youngest; a single one
+    that has been told no directory is taken as well.
     """
     running = [pid for pid in _pids(proc) if _link(pid, "exe", proc) == instance.exe]
     candidates = [pid for pid in running if not HELPER.intersection(arguments(pid, proc))]
     if instance.service:
         candidates = [pid for pid in candidates if _in_unit(pid, instance.service, proc)]
         at_home = [pid for pid in candidates if _at_home(pid, instance, proc)]
-        candidates = at_home or (candidates if len(candidates) == 1 else [])
+        alone = candidates if len(candidates) == 1 and not _directories(candidates[0], proc) else []
+        candidates = at_home or alone
     else:
         candidates = [pid for pid in candidates if _at_home(pid, instance, proc)]
     found = [process for process in (identify(pid, proc) for pid in candidates) if process]
@@ -127,6 +138,21 @@ def tree(instance: Instance, proc: str = "/proc") -> List[int]:
         return [pid for pid in keepers if pid == parent(server.pid, proc)] + [server.pid]
     busy = {parent(pid, proc) for pid in _pids(proc) if _link(pid, "exe", proc) == instance.exe}
     return [pid for pid in keepers if pid not in busy and start_ticks(pid, proc) is not None]
+
+
+def strangers(unit: str, known: Sequence[Instance], proc: str = "/proc") -> List[int]:
+    """Return the servers in a unit that are none of the known instances: its restart would restart them too."""
+    programs = {os.path.basename(instance.exe) for instance in known}
+    found = [find(instance, proc) for instance in known]
+    ours = {process.pid for process in found if process}
+    return [
+        pid
+        for pid in _pids(proc)
+        if os.path.basename(_link(pid, "exe", proc)) in programs
+        and pid not in ours
+        and _in_unit(pid, unit, proc)
+        and not HELPER.intersection(arguments(pid, proc))
+    ]
 
 
 def _scripts(pid: int, proc: str) -> List[str]:
@@ -184,8 +210,12 @@ def _at_home(pid: int, instance: Instance, proc: str) -> bool:
     home = os.path.realpath(instance.datadir)
     if os.path.realpath(_link(pid, "cwd", proc) or "/") == home:
         return True
-    given = [word.split("=", 1)[1] for word in arguments(pid, proc) if word.startswith("--datadir=")]
-    return any(os.path.realpath(path) == home for path in given)
+    return any(os.path.realpath(path) == home for path in _directories(pid, proc))
+
+
+def _directories(pid: int, proc: str) -> List[str]:
+    """Return the data directories that the process was told on its command line."""
+    return [word.split("=", 1)[1] for word in arguments(pid, proc) if word.startswith("--datadir=")]
 
 
 def started_since(process: Process, moment: float) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .command import Completed
 from .command import run as run_command
 from .lease import take
-from .readiness import Limits, Ping, Ready, Wait, mark_of
-from .restart import Launcher, Log, RestartError, launcher_of
+from .readiness import Limits, Ping, Ready, Wait, mark_of, until_answered
+from .restart import Launcher, Log, RestartError, kill_tree, launchers
 from .room import with_room
 from .runlog import run_directory
 from .servers import Instance, Process, find, identify, tree
@@ -34,12 +34,14 @@ class Server:
     touched: Optional[float] = None
     """When its stop was issued (monotonic), None if it was not restarted."""
 
+    new: Optional[Process] = None
+    """The process that was proved after its restart."""
+
     broken: bool = False
     """It crashed or hangs: kill it rather than ask it to stop."""
 
     @classmethod
-    def of(cls, observed: Mapping[str, Any], run: RunCommand) -> Server:
-        instance = Instance.of(observed)
+    def of(cls, instance: Instance, launcher: Optional[Launcher]) -> Server:
         result = {
             "name": instance.name,
             "state": "stopped" if instance.stopped else "restored",
@@ -50,19 +52,20 @@ class Server:
             "old_pid": instance.pid,
             "new_pid": instance.pid,
         }
-        launcher = None if instance.stopped else launcher_of(instance, run)
         return cls(instance, launcher, identify(instance.pid), result)
 
 
 class Host:
-    """What both programs need: the servers, the lease, the restart of one server until it answers."""
+    """What both programs need: the servers, the lease, the restart of servers until they answer."""
 
     def __init__(self, spec: Mapping[str, Any], run: RunCommand = run_command) -> None:
         self.spec = spec
         self.run = run
         self.run_id, self.root = str(spec["run_id"]), str(spec["root"])
         self.limits = Limits(float(spec.get("timeout", 120)), float(spec.get("recovery", 900)))
-        self.servers = [Server.of(observed, run) for observed in spec["instances"]]
+        instances = [Instance.of(observed) for observed in spec["instances"]]
+        known = launchers(instances, run)
+        self.servers = [Server.of(instance, known.get(instance.name)) for instance in instances]
         self._renewed = 0.0
 
     @property
@@ -75,27 +78,46 @@ class Host:
             self._renewed = time.monotonic()
             with_room([run_directory(self.run_id, self.root)], lambda: take(self.run_id, self.root))
 
-    def restart(self, server: Server, start_only: bool = False) -> Ready:
-        """Restart one server and wait for its answer. Nothing stands between the stop and the wait."""
-        launcher, instance = required(server.launcher), server.instance
-        old, old_mark = server.old, mark_of(instance.socket)
-        server.log = Log(instance, launcher)
+    def restart(self, group: List[Server], start_only: bool = False) -> List[Ready]:
+        """Restart the servers of one launcher and wait for their answers. Nothing stands between stop and wait."""
+        launcher = required(group[0].launcher)
+        for server in group:
+            server.log = Log(server.instance, launcher)
+        marks = [mark_of(server.instance.socket) for server in group]
         launcher.prepare()
         begin = time.monotonic()
-        if server.touched is None:
-            server.touched = begin
+        for server in group:
+            server.touched = begin if server.touched is None else server.touched
         (launcher.start if start_only else launcher.restart)()
+        answers = until_answered([self._wait(*each, begin) for each in zip(group, marks)])
+        return [self._judged(*each) for each in zip(group, answers)]
+
+    def _wait(self, server: Server, old_mark: Optional[Tuple[int, int]], begin: float) -> Wait:
+        instance, launcher, log = server.instance, required(server.launcher), server.log
+        assert log is not None
         wait = Wait(
-            launcher, server.log, self.ping(instance), instance.socket, old, old_mark, begin, self.limits
+            launcher, log, self.ping(instance), instance.socket, server.old, old_mark, begin, self.limits
         )
         wait.server = lambda: find(instance)
         wait.keeper = lambda: bool(tree(instance))
         wait.tell = self.renew
-        ready = wait.until_answered()
-        if ready.denied and instance.reachable:
-            ready = ready._replace(words=f"{ready.words}, although it did not before the restart")
+        return wait
+
+    def _judged(self, server: Server, ready: Ready) -> Ready:
         server.broken = ready.status not in ("answered", "not_restarted")
+        if ready.denied and server.instance.reachable:
+            return ready._replace(words=f"{ready.words}, although it did not before the restart")
         return ready
+
+    def kill(self, servers: List[Server]) -> None:
+        """End the broken ones among these; a launcher only if nothing that it started is sound."""
+        for group in together(servers):
+            broken = [server for server in group if server.broken]
+            if len(broken) == len(group):
+                required(group[0].launcher).kill()
+                continue
+            for server in broken:
+                kill_tree(server.instance)
 
     def ping(self, instance: Instance) -> Ping:
         """Return how to ask this instance a query."""
@@ -113,27 +135,41 @@ class Host:
     def bring_back(self, servers: List[Server]) -> List[str]:
         """Let these servers run on the old state, those that are down first; return what failed."""
         failed = []
-        for server in sorted(servers, key=lambda one: not one.broken):
-            problem = self._bring_back(server)
-            if problem:
-                server.result.update(state="restore_failed", message=problem, new_pid=None)
-                failed.append(problem)
+        for group in sorted(together(servers), key=lambda one: not any(server.broken for server in one)):
+            for server, problem in zip(group, self._bring_back(group)):
+                if problem:
+                    server.result.update(state="restore_failed", message=problem, new_pid=None)
+                    failed.append(problem)
         return failed
 
-    def _bring_back(self, server: Server) -> Optional[str]:
-        name, start_only = server.instance.name, server.broken
-        server.old = find(server.instance)
+    def _bring_back(self, group: List[Server]) -> List[Optional[str]]:
+        start_only = all(server.broken for server in group)
+        for server in group:
+            server.old = find(server.instance)
         try:
-            ready = self.restart(server, start_only)
+            answers = self.restart(group, start_only)
         except RestartError as error:
-            return f"{name} could not be started again on the old state: {error}"
+            text = "{} could not be started again on the old state: {}"
+            return [text.format(server.instance.name, error) for server in group]
+        return [self._brought_back(*each) for each in zip(group, answers)]
+
+    def _brought_back(self, server: Server, ready: Ready) -> Optional[str]:
         if ready.status != "answered":
             said = server.log.words() if server.log else ""
+            name = server.instance.name
             return f"{name} does not run on the old state ({ready.status}): {ready.words}. It said: {said}"
         now = find(server.instance)
         down = time.monotonic() - (server.touched or 0.0)
         server.result.update(state="restored", new_pid=now.pid if now else None, downtime=round(down, 3))
         return None
+
+
+def together(servers: Sequence[Server]) -> List[List[Server]]:
+    """Return the servers by launcher, in their order: each list is restarted as one."""
+    groups: Dict[int, List[Server]] = {}
+    for server in servers:
+        groups.setdefault(id(required(server.launcher)), []).append(server)
+    return list(groups.values())
 
 
 def required(launcher: Optional[Launcher]) -> Launcher:

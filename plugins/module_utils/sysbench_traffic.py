@@ -19,14 +19,21 @@ def refuse_traffic(
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Raise SysbenchError if others send more than ``limit`` statements/s to the server of ``sql``."""
-    begun, before = clock(), _questions(sql)
-    sleep(WINDOW)
-    rate = max(0, _questions(sql) - before - OWN) / (clock() - begun)
+    rate = foreign_rate(sql, sleep, clock)
     if rate > limit:
         raise SysbenchError(
             f"others send {rate:.0f} statements/s to this server (limit {limit:g}), so it was not measured. "
             "Take the traffic away first, or raise sysbench_max_foreign_queries."
         )
+
+
+def foreign_rate(
+    sql: Any, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> float:
+    """Watch the server of ``sql`` for two seconds and return how many statements/s others send to it."""
+    begun, before = clock(), _questions(sql)
+    sleep(WINDOW)
+    return max(0, _questions(sql) - before - OWN) / (clock() - begun)
 
 
 def _questions(sql: Any) -> int:

@@ -25,6 +25,7 @@ from .systemd_parse import (
     unit_settings,
     words,
 )
+from .tunables import tunables
 
 RunCommand = Callable[..., Completed]
 
@@ -227,15 +228,23 @@ class _Reader:
 
 
 def configured_preload(unit: str, run: RunCommand = run_command, root: str = "/") -> Dict[str, Any]:
-    """Return ``{paths, managed, overridden_by}``: what the unit's next start preloads, in order.
+    """Return ``{paths, managed, overridden_by, variables, own_variables}`` of the unit's next start.
 
-    ``overridden_by`` names the files that take the place of our entry, if it is there and does not count.
+    ``paths`` is what it preloads, in order. ``overridden_by`` names the files that take the place of our entry, if it is
+    there and does not count. ``variables`` are the allocators' variables, ``own_variables`` those that our file sets.
     """
     unit_environment = read_unit(unit, run, root)
+    ours = [
+        one.variables
+        for one in unit_environment.sources
+        if one.path == environment_path(unit_environment.unit)
+    ]
     return {
         "paths": unit_environment.preload,
         "managed": unit_environment.managed,
         "overridden_by": overridden_by(unit_environment),
+        "variables": tunables(unit_environment.variables),
+        "own_variables": tunables(ours[-1] if ours else {}),
     }
 
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from .durable import read_json, write_json
 from .evidence import LEVELS, collect, judge
 from .lease import JournalError, release
-from .readiness import denied, settle
+from .readiness import denied, settle, unsettled
 from .restart import RestartError
 from .rollback import Undoing
 from .room import with_room
 from .runlog import RESULTS, SPECS, Run, append, load, program_lock, run_directory
-from .servers import alive, find, identify
-from .serving import Host, Record, Server, required, result_of
+from .servers import alive, find, strangers
+from .serving import Host, Record, Server, required, result_of, together
 from .undo import mark, undo_runs
 
 LOG = "program.log"
@@ -47,10 +48,10 @@ class Activation(Host):
     def perform(self) -> Record:
         self.journal("activating")
         try:
-            for server in self.running:
-                self._check(server)
-            for server in self.running:
-                self._activate(server)
+            for group in together(self.running):
+                self._check(group)
+            for group in together(self.running):
+                self._activate(group)
         except Failure as failure:
             return self._restore(failure)
         except Exception as error:  # the servers come first, whatever went wrong here
@@ -59,39 +60,57 @@ class Activation(Host):
         return self._finish("committed", None, self._committed())
 
     def _committed(self) -> str:
-        proved = [server.instance.name for server in self.running]
-        return f"{', '.join(proved)}: restarted and proved" if proved else "no server runs, none was started"
+        return (
+            f"{_names(self.running)}: restarted and proved"
+            if self.running
+            else "no server runs, none was started"
+        )
 
-    def _check(self, server: Server) -> None:
-        """The server must still run and answer; one that was restarted meanwhile is restarted once more."""
-        now = find(server.instance)
-        if now is None:
-            seen = f"{server.instance.name} (pid {server.instance.pid})"
-            raise Failure("stopped", f"{seen} ran when it was observed, but is stopped now; it was left so")
-        error = self.ping(server.instance)(10.0)
-        if error and not denied(error):
-            text = f"{server.instance.name} does not answer queries already before a restart: {error.message}"
-            raise Failure("no_answer", text)
-        server.old = now
-        server.result["old_pid"] = now.pid
+    def _check(self, group: List[Server]) -> None:
+        """Each server must still run and answer; one that was restarted meanwhile is restarted once more."""
+        for server in group:
+            now = find(server.instance)
+            if now is None:
+                seen = f"{server.instance.name} (pid {server.instance.pid})"
+                raise Failure(
+                    "stopped", f"{seen} ran when it was observed, but is stopped now; it was left so"
+                )
+            error = self.ping(server.instance)(10.0)
+            if error and not denied(error):
+                text = f"{server.instance.name} does not answer queries already before a restart: {error.message}"
+                raise Failure("no_answer", text)
+            server.old = now
+            server.result["old_pid"] = now.pid
+        unit = group[0].instance.service
+        others = strangers(unit, [server.instance for server in group]) if unit else []
+        if others:
+            pids = ", ".join(map(str, others))
+            raise Failure(
+                "launcher_mismatch", f"{unit} would also restart the server with pid {pids}, unasked"
+            )
 
-    def _activate(self, server: Server) -> None:
+    def _activate(self, group: List[Server]) -> None:
         self.renew()
-        name = server.instance.name
         try:
-            ready = self.restart(server)
+            answers = self.restart(group)
         except RestartError as error:
-            self._spare_untouched(server)
-            raise Failure("launcher_mismatch", f"{name} could not be restarted: {error}") from error
-        server.result["downtime"] = round(ready.seconds, 3)
-        if ready.status != "answered":
+            for server in group:
+                self._spare_untouched(server)
+            text = f"{_names(group)} could not be restarted: {error}"
+            raise Failure("launcher_mismatch", text) from error
+        for server, ready in zip(group, answers):
+            server.result["downtime"] = round(ready.seconds, 3)
             if ready.status == "not_restarted":
                 self._spare_untouched(server)
-            what = f"{NOT_READY[ready.status]} with {_wanted(server)} ({ready.words})"
-            raise Failure(ready.status, f"{name} {what}")
-        self._prove(server)
-        self._settle(server)
-        server.result.update(state="committed", message=ready.words)
+        for server, ready in zip(group, answers):
+            if ready.status != "answered":
+                what = f"{NOT_READY[ready.status]} with {_wanted(server)} ({ready.words})"
+                raise Failure(ready.status, f"{server.instance.name} {what}")
+        for server in group:
+            self._prove(server)
+        self._settle(group)
+        for server, ready in zip(group, answers):
+            server.result.update(state="committed", message=ready.words)
 
     def _spare_untouched(self, server: Server) -> None:
         """Leave the server alone from now on if nothing came of its restart, and nothing will."""
@@ -107,28 +126,45 @@ class Activation(Host):
         if now is None:
             server.broken = True
             raise Failure("crash", f"{server.instance.name} answered once and was gone")
+        server.new = now
         server.result["new_pid"] = now.pid
-        level, reason = judge(collect(now.pid), server.instance.library)
+        facts = collect(now.pid)
+        level, reason = judge(facts, server.instance.library)
         server.result.update(level=level, reason=reason)
         if LEVELS.index(level) < LEVELS.index(self.spec.get("expect") or "effective"):
             because = f" ({reason})" if reason else ""
             text = f"{server.instance.name} runs, but {_wanted(server)} is only {level}{because}"
             raise Failure(reason or level, text)
+        lost = [
+            name
+            for name, value in server.instance.environment.items()
+            if facts["variables"].get(name) != value
+        ]
+        if lost:
+            server.result.update(level="delivered", reason="overridden")
+            text = f"{server.instance.name} runs, but something sets another {', '.join(lost)} after us"
+            raise Failure("overridden", text)
 
-    def _settle(self, server: Server) -> None:
-        expected = identify(server.result["new_pid"])
-        launcher = required(server.launcher)
-        problem = settle(launcher, lambda: find(server.instance), expected, float(self.spec.get("settle", 3)))
-        if problem is None:
-            error = self.ping(server.instance)(5.0)
-            problem = (
-                None if error is None or denied(error) else f"it does not answer any more: {error.message}"
-            )
+    def _settle(self, group: List[Server]) -> None:
+        seconds = float(self.spec.get("settle", 3))
+        problem = settle(lambda: self._first(group, _unsettled), seconds) or self._first(group, self._silent)
         if problem:
-            server.broken = True
-            raise Failure(
-                "crash", f"{server.instance.name} did not stay up with {_wanted(server)}: {problem}"
-            )
+            raise Failure("crash", problem)
+
+    def _first(self, group: List[Server], look: Callable[[Server], Optional[str]]) -> Optional[str]:
+        """Return what is wrong with the first server that a look finds broken."""
+        for server in group:
+            problem = look(server)
+            if problem:
+                server.broken = True
+                return f"{server.instance.name} did not stay up with {_wanted(server)}: {problem}"
+        return None
+
+    def _silent(self, server: Server) -> Optional[str]:
+        error = self.ping(server.instance)(5.0)
+        if error is None or denied(error):
+            return None
+        return f"it does not answer any more: {error.message}"
 
     def _restore(self, failure: Failure) -> Record:
         """Kill what is broken, put every file back, restart what was restarted, verify."""
@@ -136,8 +172,7 @@ class Activation(Host):
         for server in touched:
             if server.log:
                 server.log.freeze()
-            if server.broken:
-                required(server.launcher).kill()
+        self.kill(touched)
         said = [server.log.words() for server in touched if server.log and server.broken]
         problems = self._files_back()
         problems += self.bring_back(touched)
@@ -178,6 +213,14 @@ class Activation(Host):
         return result
 
 
+def _unsettled(server: Server) -> Optional[str]:
+    return unsettled(required(server.launcher), lambda: find(server.instance), server.new)
+
+
+def _names(group: List[Server]) -> str:
+    return ", ".join(server.instance.name for server in group)
+
+
 def _wanted(server: Server) -> str:
     return server.instance.library or "the allocator of the system"
 
@@ -189,15 +232,26 @@ def main(argv: List[str]) -> int:
     """Run ``activate`` or ``undo`` in a run's directory: ``program.pyz <action> <root> <run_id>``."""
     action, root, run_id = argv
     lock = os.open(program_lock(run_id, root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _taken(lock):
         print(f"another program of run {run_id} is at work", file=sys.stderr)
         return 3
     _log_to(os.path.join(run_directory(run_id, root), LOG))
     spec = read_json(os.path.join(run_directory(run_id, root), SPECS[action]))
     result = PROGRAMS[action](spec).perform()
     return 0 if result["state"] in ("committed", "restored") else 1
+
+
+def _taken(lock: int, patience: float = 2.0) -> bool:
+    """Take the lock that tells that the program runs; whoever asks whether it runs holds it for a moment."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() >= deadline:
+                return False
+        time.sleep(0.01)
 
 
 def _log_to(path: str) -> None:

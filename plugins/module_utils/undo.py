@@ -8,6 +8,7 @@ can do that, or it is left alone and the outcome says what differs. Killed half 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
@@ -171,7 +172,9 @@ def mark(undone: Run, state: str, message: str = "", reason: str = "") -> None:
 
 
 def _undo_file(undone: Run, change: Change, outcome: Outcome, check: bool) -> Step:
-    """Undo one file, or only tell how."""
+    """Undo one file, or only tell how. What a run left on its way counts as its own only until it has committed."""
+    if undone.state == "committed":
+        change = dataclasses.replace(change, ours=change.ours[-1:])
     current = outcome.foreseen[change.path] if change.path in outcome.foreseen else _read(change.path)
     step = current if isinstance(current, Step) else decide(change, current, _blob(undone, change.before))
     if check:

@@ -18,6 +18,7 @@ from ansible_collections.fleet.mysqltune.plugins.module_utils.sysbench import (
     check_test,
 )
 from ansible_collections.fleet.mysqltune.plugins.module_utils.sysbench_account import check_name
+from ansible_collections.fleet.mysqltune.plugins.module_utils.tunables import problem
 
 Options = dict[str, dict[str, Any]]
 
@@ -46,8 +47,14 @@ LIMITS: dict[str, tuple[int, int]] = {
 }
 """The smallest and the largest value of a number."""
 
-ABSOLUTE = ("preflight_defaults_file", "sysbench_defaults_file", "allocator_search_path")
-"""Paths on the hosts, where no directory is the current one."""
+ABSOLUTE = (
+    "preflight_defaults_file",
+    "sysbench_defaults_file",
+    "allocator_search_path",
+    "allocator_source",
+    "allocator_source_prefix",
+)
+"""Paths on the hosts, where no directory is the current one, and of files that every play must find."""
 
 
 def check_run_id(run_id: str) -> None:
@@ -67,7 +74,34 @@ def check_wave_size(size: str) -> None:
         )
 
 
-CHECKS: dict[str, Callable[[str], None]] = {
+def check_environment(variables: Mapping[str, Any]) -> None:
+    """ValueError unless these are variables of allocators, with values that every launcher can hand over."""
+    for name, value in variables.items():
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError(f"{name} is {_shown(value)}. Write the value as a text, in quotes")
+        found = problem(str(name), str(value))
+        if found:
+            raise ValueError(found)
+
+
+def check_prefix(path: str) -> None:
+    """ValueError unless libraries can be preloaded from below this directory, and nothing else is in it."""
+    if not re.fullmatch(r"(/[A-Za-z0-9._+-]+){2,}", path) or ".." in path:
+        raise ValueError(
+            f"'{path}' is no directory of our own. Use one below /opt or /usr/local, with plain letters in its name"
+        )
+
+
+def check_sha256(digest: str) -> None:
+    """ValueError unless this is empty or a SHA-256 in hexadecimal digits."""
+    if digest and not re.fullmatch(r"[0-9A-Fa-f]{64}", digest):
+        raise ValueError(f"'{digest}' is no SHA-256. Use its 64 hexadecimal digits")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "allocator_environment": check_environment,
+    "allocator_source_prefix": check_prefix,
+    "allocator_source_sha256": check_sha256,
     "tuning_run_id": check_run_id,
     "tuning_wave_sizes": check_wave_size,
     "sysbench_test": check_test,
@@ -75,7 +109,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "sysbench_schema": check_name,
     "sysbench_account": check_name,
 }
-"""What else must be true of a text, or of each one in a list."""
+"""What else must be true of a text, of each one in a list, or of a dictionary."""
 
 WORDS = {
     "int": "a whole number",

@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 class Results:
-    """Collects the outcome of each test and writes the table at the end."""
+    """Collects the outcome of each test and writes its row at the end; the rows of other tests stay."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
@@ -47,18 +47,18 @@ class Results:
             self._outcomes[self._rows[report.nodeid]][report.outcome] += 1
 
     def pytest_sessionfinish(self) -> None:
-        header = ["| fault | what happens | test | tier | result |", "|---|---|---|---|---|"]
-        lines = [
-            f"| {' | '.join([*named, ', '.join(f'{count} {name}' for name, count in sorted(outcomes.items()))])} |"
-            for named, outcomes in self._outcomes.items()
-        ]
-        total = sum((outcomes for outcomes in self._outcomes.values()), Counter())
-        said = ", ".join(f"{count} {name}" for name, count in sorted(total.items()))
+        header = ["| fault | what happens | test | tier | last result |", "|---|---|---|---|---|"]
+        page = PAGE.read_text(encoding="utf-8")
+        rows = {line.split(" | ")[2]: line for line in page.splitlines() if line.count("`test_") == 1}
         day = time.strftime("%Y-%m-%d")
-        text = "\n".join([*header, *lines, "", f"{day}, `./run test --full`: {said}.", ""])
-        PAGE.write_text(
-            MARKS.sub(lambda m: m[1] + text + m[2], PAGE.read_text(encoding="utf-8")), encoding="utf-8"
-        )
+        for named, outcomes in self._outcomes.items():
+            rows[named.test] = f"| {' | '.join([*named, f'{day}: {_counted(outcomes)}'])} |"
+        text = "\n".join([*header, *rows.values(), ""])
+        PAGE.write_text(MARKS.sub(lambda m: m[1] + text + m[2], page), encoding="utf-8")
+
+
+def _counted(outcomes: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
 
 
 def row(item: Any) -> Row:

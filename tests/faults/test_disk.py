@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_put_back_is_said_loudly_and_undone_later(
         assert done.rc != 0 and "RESTORE FAILED" in done.said, done.out
         assert f"{DROP_INS}/zz-fleet-mysqltune.conf cannot be put back" in done.said, done.out
         verified = lab.play("verify.yml", "deb12", allocator_name="system")
-        assert verified.rc != 0 and "restore_failed" in verified.said, verified.out
+        assert verified.rc != 0 and "restore failed" in verified.said, verified.out
         deb12.sh(f"mount -o remount,rw,bind {DROP_INS}")
         said = deb12.sh(f"{STATE}/undo")
     assert "mariadb" in said and "restored" in said

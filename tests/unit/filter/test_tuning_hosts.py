@@ -51,7 +51,7 @@ def test_a_tuned_host_shows_what_was_proved_and_not_what_was_intended():
 
 def test_the_files_that_were_changed_are_named():
     unit = {"changed": True, "item": {"name": "mariadb.service"}, "files": ["/a.conf", "/a.env"]}
-    script = {"changed": True, "item": {"name": "mariadb.service"}, "real_path": "/bin/mysqld_safe"}
+    script = {"changed": True, "item": {"name": "mariadb.service"}, "files": ["/bin/mysqld_safe"]}
     unchanged = dict(script, changed=False)
     assert record(allocator_systemd={"results": [unit]})["instances"][0]["files"] == ["/a.conf", "/a.env"]
     assert record(allocator_mysqld_safe={"results": [script]})["instances"][0]["files"] == [

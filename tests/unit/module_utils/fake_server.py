@@ -89,3 +89,11 @@ class FakeServer:
     def stop(self) -> None:
         for pid in self.pids():
             os.kill(pid, signal.SIGKILL)
+
+
+def one_script(path: Path, *servers: FakeServer) -> Dict[str, Any]:
+    """Return the launcher that starts all of these with one init script, as ``mysqld_multi`` does."""
+    calls = "".join(f"{server.script} $1 || failed=1\n" for server in servers)
+    path.write_text(f"#!/bin/sh\nfailed=0\n{calls}exit $failed\n")
+    path.chmod(0o755)
+    return {"kind": "sysv", "unit": None, "script": None, "init_script": str(path)}

@@ -239,12 +239,6 @@ def test_a_server_that_nothing_would_start_again_is_refused_before_anything(
     assert not os.path.exists(root)
 
 
-def test_two_servers_of_one_unit_are_refused_before_anything() -> None:
-    with pytest.raises(lease.JournalError, match=r"more than one server runs in mysqld_multi\.service"):
-        activation._refuse_shared(["mysqld_multi.service", "a.service", "mysqld_multi.service"])
-    activation._refuse_shared(["a.service", "b.service"])
-
-
 def test_undoing_the_latest_run_respects_one_that_is_at_work(root: str, server: FakeServer) -> None:
     stage(root, "run-1", server, "fine")
     activation.activate(params(server), root)
@@ -343,14 +337,6 @@ def test_a_failed_restore_that_changed_no_file_can_be_undone_as_well(root: str) 
     journal.close("restore_failed")
     run = load("run-1", root)
     assert run and run.undoable
-
-
-def test_two_servers_behind_one_launcher_are_refused_before_anything(root: str, server: FakeServer) -> None:
-    shared = [server.observed(), server.observed(name="another")]
-    with pytest.raises(lease.JournalError, match=r"more than one server runs in .*/init, which"):
-        activation.activate(params(server, instances=shared), root)
-    assert not os.path.exists(root)
-    assert activation.check_launchers(shared, undoing=True) == [shared[0]["name"], "another"]
 
 
 def test_the_program_knows_that_home_without_systemd_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

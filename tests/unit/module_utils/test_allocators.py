@@ -7,11 +7,9 @@ import pytest
 from ansible_collections.fleet.mysqltune.plugins.module_utils import allocators
 from ansible_collections.fleet.mysqltune.plugins.module_utils.allocators import (
     ALLOCATORS,
-    Package,
     check_library,
     classify,
     components,
-    package_for,
     unsafe_path,
 )
 from elf_builder import Builder
@@ -57,34 +55,6 @@ def test_files_are_classified_by_name_and_debug_builds_never_count(name, expecte
 
 def test_system_and_linked_are_allocators_too():
     assert {"system", "linked", "tcmalloc", "jemalloc"} <= set(ALLOCATORS)
-
-
-@pytest.mark.parametrize(
-    ("system", "allocator", "expected"),
-    [
-        (("debian", "11", []), "tcmalloc", "libgoogle-perftools4"),
-        (("debian", "12", []), "tcmalloc_minimal", "libtcmalloc-minimal4"),
-        (("debian", "13", []), "tcmalloc_minimal", "libtcmalloc-minimal4t64"),
-        (("debian", "13", []), "mimalloc", "libmimalloc3"),
-        (("debian", "11", []), "mimalloc", None),
-        (("ubuntu", "24.04", ["debian"]), "tcmalloc", "libgoogle-perftools4t64"),
-        (("ubuntu", "22.04", ["debian"]), "jemalloc", "libjemalloc2"),
-        (("ubuntu", "30.04", ["debian"]), "jemalloc", None),
-        (("rocky", "9.4", ["rhel", "centos", "fedora"]), "tcmalloc", "gperftools-libs"),
-        (("rhel", "8.10", ["fedora"]), "jemalloc", "jemalloc"),
-        (("rocky", "10.0", ["rhel"]), "jemalloc", None),
-        (("debian", "12", []), "hoard", None),
-        (("debian", "12", []), "system", None),
-    ],
-)
-def test_the_package_follows_from_the_distribution(system, allocator, expected):
-    found = package_for(allocator, dict(zip(("id", "version", "like"), system, strict=True)))
-    assert (found.name if found else None) == expected
-
-
-def test_the_librarys_path_is_predicted_for_the_machine():
-    found = package_for("tcmalloc", {"id": "debian", "version": "12", "like": []})
-    assert found == Package("libgoogle-perftools4", "/usr/lib/{machine}-linux-gnu/libtcmalloc.so.4")
 
 
 def test_a_sound_library_has_no_problem(library, tmp_path):

@@ -21,8 +21,12 @@ SAFE = {
 }
 
 
-def file(path: str, state: str, block: bool | None = None) -> dict[str, Any]:
-    return {"path": path, "run_id": "run-1", "state": state, "block": block, "mode": "0644", "content": None}
+def file(
+    path: str, state: str, block: bool | None = None, kind: str | None = "mysqld_safe"
+) -> dict[str, Any]:
+    kind = None if block is None else kind
+    named = {"path": path, "run_id": "run-1", "kind": kind}
+    return {**named, "state": state, "block": block, "mode": "0644", "content": None}
 
 
 def found(*instances: Any, **changes: Any) -> list[dict[str, Any]]:
@@ -65,6 +69,36 @@ def test_a_script_without_our_block_was_reverted(block: bool, code: str) -> None
     server = instance(name="/var/lib/mysql", launcher=SAFE)
     (record,) = found(server, managed_files=[file("/usr/bin/mysqld_safe", "changed", block)])
     assert codes([record]) == [code]
+
+
+@pytest.mark.parametrize(("block", "code"), [(False, "reverted_option_file"), (True, "option_file_changed")])
+def test_an_option_file_without_our_block_was_reverted(block: bool, code: str) -> None:
+    server = instance(name="/var/lib/mysql", launcher=SAFE)
+    (record,) = found(server, managed_files=[file("/etc/my.cnf", "changed", block, "option_file")])
+    assert codes([record]) == [code]
+
+
+SCRIPT = "/usr/bin/mysqld_safe"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "block", "kind", "expected"),
+    [
+        ({}, True, "mysqld_safe", ["launcher_mismatch"]),
+        ({**SAFE, "script": "/opt/mysqld_safe"}, True, "mysqld_safe", ["launcher_mismatch"]),
+        (SAFE, True, "mysqld_safe", []),
+        ({}, False, "mysqld_safe", []),
+        ({}, True, "option_file", []),
+        ({"kind": "stopped"}, True, "mysqld_safe", []),
+    ],
+)
+def test_a_patched_script_that_nothing_runs_concerns_the_host(
+    launcher: dict[str, Any], block: bool, kind: str, expected: list[str]
+) -> None:
+    records = found(tuned(launcher=launcher), managed_files=[file(SCRIPT, "as_left", block, kind)])
+    of_host = [record for record in records if record["instance"] is None]
+    assert codes(of_host) == expected
+    assert not of_host or SCRIPT in of_host[0]["reasons"][0]["message"]
 
 
 def test_a_changed_file_of_a_server_that_is_as_asked_is_no_drift() -> None:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleet.mysqltune.plugins.module_utils import malloc_lib
 from ansible_collections.fleet.mysqltune.plugins.module_utils.command import Completed
 from ansible_collections.fleet.mysqltune.plugins.module_utils.instance import (
     Asked,
@@ -133,15 +134,37 @@ def test_what_a_script_preloads_is_what_its_next_start_would(tmp_path):
     script = tmp_path / "mysqld_safe"
     script.write_text(SAFE.read_text())
     launcher = dict(nothing("mysqld_safe"), script=str(script))
-    assert configured(launcher, loaded) == Wanted(
-        {"configured": [], "managed": False, "adopted": False, "overridden_by": []}, None
+    seen = configured(launcher, loaded)
+    assert (seen.shown["configured"], seen.shown["managed"], seen.own) == ([], False, None)
+    assert (seen.shown["configured_variables"], seen.shown["own_variables"]) == ({}, {})
+
+
+def test_a_malloc_lib_in_the_option_files_is_what_a_script_preloads(tmp_path):
+    script, options = tmp_path / "mysqld_safe", tmp_path / "my.cnf"
+    script.write_text((SAFE.parent / "malloc-lib-any.sh").read_text())
+    options.write_text("[mysqld_safe]\nmalloc-lib=/usr/lib/libjemalloc.so.2\n")
+    launcher = dict(nothing("mysqld_safe"), script=str(script))
+    seen = configured(launcher, loaded, [str(options)])
+    assert (seen.shown["configured"], seen.shown["managed"], seen.own) == (
+        ["/usr/lib/libjemalloc.so.2"],
+        False,
+        None,
     )
+    options.write_text(malloc_lib.with_block(options.read_text(), "/opt/libtcmalloc.so.4"))
+    seen = configured(launcher, loaded, [str(options)])
+    assert (seen.shown["configured"][0], seen.own) == ("/opt/libtcmalloc.so.4", "/opt/libtcmalloc.so.4")
+    assert seen.shown["malloc_libs"][1] == {
+        "file": str(options),
+        "library": "/usr/lib/libjemalloc.so.2",
+        "ours": False,
+    }
 
 
 EVIDENCE = {
     "exe": "/usr/sbin/mysqld",
     "secure_exec": False,
     "environ": "",
+    "variables": {},
     "mapped": [],
     "deleted": [],
     "linked": None,

@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleet.mysqltune.plugins.module_utils import malloc_lib
 from ansible_collections.fleet.mysqltune.plugins.module_utils import mysqld_safe as safe
 from ansible_collections.fleet.mysqltune.plugins.module_utils.journal import journal_for
 from ansible_collections.fleet.mysqltune.plugins.module_utils.managed import concerns, managed_files
-from safe_stage import fixture_text
+from safe_scripts import fixture_text
 
 LIBRARY = "/usr/lib/libtcmalloc.so.4"
 ENV = b"LD_PRELOAD=/usr/lib/libtcmalloc.so.4\nAPI_TOKEN=hush\n"
@@ -52,6 +53,24 @@ def test_a_script_that_is_none_any_more_and_a_directory_in_place_of_a_file(root:
     assert states(root) == {"mariadb.service.env": ("unreadable", None), "mysqld_safe": ("changed", False)}
 
 
+def test_an_option_file_in_which_our_block_is_gone_is_told(root: str, tmp_path: Path) -> None:
+    options = tmp_path / "my.cnf"
+    options.write_text("[client]\npassword=hush\n")
+    with journal_for("run-2", root) as journal:
+        text = malloc_lib.with_block(options.read_text(), LIBRARY)
+        journal.write(str(options), text.encode(), kind="option_file")
+        journal.close("committed")
+    assert states(root)["my.cnf"] == ("as_left", True)
+    options.write_text("[client]\n")
+    assert states(root)["my.cnf"] == ("changed", False)
+    options.unlink()
+    assert states(root)["my.cnf"] == ("gone", False)
+    [record] = [one for one in managed_files(root) if one["path"] == str(options)]
+    assert record["content"] is None
+    assert concerns(record, {"unit": None, "script": "/usr/bin/mysqld_safe"})
+    assert not concerns(record, {"unit": "my.service", "script": None})
+
+
 @pytest.mark.parametrize(
     ("path", "mine"),
     [
@@ -63,4 +82,4 @@ def test_a_script_that_is_none_any_more_and_a_directory_in_place_of_a_file(root:
 )
 def test_a_file_belongs_to_the_server_of_its_unit(path: str, mine: bool) -> None:
     launcher = {"unit": "mysql.service", "script": None}
-    assert concerns({"path": path, "block": None}, launcher) is mine
+    assert concerns({"path": path, "kind": None}, launcher) is mine

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.fleet.mysqltune.plugins.module_utils import mysqld_safe as safe
 from hypothesis import given
 from hypothesis import strategies as st
-from safe_stage import SCRIPTS, fixture_text
+from safe_scripts import SCRIPTS, fixture_text
 
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"
 JEMALLOC = "/usr/local/lib/libjemalloc.so.2"
@@ -19,6 +19,12 @@ plain_lines = st.text(
 ).filter(
     lambda line: not any(word in line for word in ("LD_PRELOAD", "ledir", "while true", "mysqld_ld_preload"))
 )
+
+
+def what(text):
+    """Return paths, managed and adopted."""
+    found = safe.configured_preload(text)
+    return found["paths"], found["managed"], found["adopted"]
 
 
 def test_each_family_is_recognised_by_its_way_to_start_the_server():
@@ -36,7 +42,7 @@ def test_each_family_is_recognised_by_its_way_to_start_the_server():
 def test_a_pristine_script_has_neither_block_nor_hand_edits(script):
     found = safe.inspect(fixture_text(script))
     assert (found.block, found.hand_edits) == (None, ())
-    assert safe.configured_preload(fixture_text(script)) == {"paths": [], "managed": False, "adopted": False}
+    assert what(fixture_text(script)) == ([], False, False)
 
 
 @every_script
@@ -47,7 +53,7 @@ def test_patching_only_adds_one_block_and_unpatching_gives_the_bytes_back(script
     assert added[0].strip() == safe.BEGIN
     assert len(patched.split("\n")) - len(text.split("\n")) == len(safe.block("C", TCMALLOC))
     assert safe.unpatched(patched) == text
-    assert safe.configured_preload(patched) == {"paths": [TCMALLOC], "managed": True, "adopted": False}
+    assert what(patched) == ([TCMALLOC], True, False)
 
 
 @every_script
@@ -120,7 +126,7 @@ def test_a_hand_edit_with_the_same_library_is_adopted_and_removed_on_request(scr
     text = edited(script, kind, TCMALLOC)
     assert safe.patched(text, TCMALLOC) == text
     assert safe.adopted(safe.inspect(text), TCMALLOC)
-    assert safe.configured_preload(text) == {"paths": [TCMALLOC], "managed": False, "adopted": True}
+    assert what(text) == ([TCMALLOC], False, True)
     assert safe.unpatched(text) == fixture_text(script)
 
 
@@ -288,3 +294,49 @@ def test_an_allocator_and_another_library_in_one_hand_made_line_are_refused_with
     with pytest.raises(safe.ScriptError, match="which is no allocator") as raised:
         safe.patched(text, TCMALLOC)
     assert raised.value.reason == "hand_edit"
+
+
+CONF = {"MALLOC_CONF": "background_thread:true,narenas:4", "MALLOC_ARENA_MAX": "2"}
+
+
+@every_script
+@pytest.mark.parametrize("library", [TCMALLOC, None])
+def test_variables_travel_in_our_block(script, library):
+    text = fixture_text(script)
+    patched = safe.patched(text, library, environment=CONF)
+    found = safe.configured_preload(patched)
+    assert (found["own_variables"], found["paths"]) == (CONF, [library] if library else [])
+    assert safe.patched(patched, library, environment=CONF) == patched
+    assert safe.patched(patched, TCMALLOC) == safe.patched(text, TCMALLOC)
+    assert safe.unpatched(patched) == text
+
+
+def test_a_hand_edit_with_the_same_library_makes_way_for_variables():
+    text = edited("family-c-mariadb.sh", "recipe B: exported after the header", TCMALLOC)
+    patched = safe.patched(text, TCMALLOC, environment=CONF)
+    assert what(patched) == ([TCMALLOC], True, False)
+    assert safe.unpatched(patched) == fixture_text("family-c-mariadb.sh")
+
+
+@pytest.mark.parametrize("value", ["a b", "$(id)", "a;b", 'a"b', "a`b", "a\nb", "*"])
+def test_a_value_that_a_shell_would_take_apart_is_refused(value):
+    with pytest.raises(safe.ScriptError, match="the value of MALLOC_CONF has") as raised:
+        safe.patched(fixture_text("family-b.sh"), None, environment={"MALLOC_CONF": value})
+    assert raised.value.reason == "invalid_environment"
+
+
+@every_script
+def test_a_preload_of_others_behind_the_place_of_our_block_is_refused(script):
+    lines = fixture_text(script).split("\n")
+    lines.insert(safe.inspect(fixture_text(script)).anchor + 1, "export LD_PRELOAD=/opt/none/libgovernor.so")
+    with pytest.raises(safe.ScriptError, match="after the place of our block, too late"):
+        safe.inspect("\n".join(lines))
+
+
+def test_a_preload_inside_a_function_is_refused_for_it_may_come_too_late():
+    text = fixture_text("family-c-mysql8.sh")
+    head = "mysqld_ld_preload_text() {"
+    edited = text.replace(head, f"{head}\n  export LD_PRELOAD=/opt/none/libgovernor.so")
+    assert edited != text
+    with pytest.raises(safe.ScriptError, match="stands inside a function"):
+        safe.patched(edited, TCMALLOC)

@@ -10,6 +10,7 @@ from ansible_collections.fleet.mysqltune.plugins.module_utils.option_file import
     expand,
     files,
     includes,
+    masked,
     options,
     parse,
     redacted,
@@ -127,3 +128,13 @@ def test_secrets_in_a_command_line_are_hidden():
     assert "geheim" not in " ".join(shown)
     assert shown[-1] == "--port=3306"
     assert len(shown) == len(argv)
+
+
+def test_secrets_are_hidden_in_a_text_and_everything_else_is_kept() -> None:
+    text = "[client]\nuser = me\npassword = hunter2\n#old_password=hunter1\n[mysqld]\nwsrep_sst_auth=sst:hunter3\nx\n"
+    shown = masked(text)
+    assert "hunter" not in shown
+    assert [line.split("=")[0] for line in shown.split("\n")] == [
+        line.split("=")[0] for line in text.split("\n")
+    ]
+    assert "user = me" in shown

@@ -116,6 +116,74 @@ def test_a_library_that_is_not_installed_is_predicted_from_its_package():
     assert result["instances"][0]["library"] == TCMALLOC
 
 
+SOURCE = {
+    "project": "gperftools",
+    "version": "2.16",
+    "sha256": "ab" * 32,
+    "number": 4,
+    "ready": True,
+    "archive": "/srv/gperftools.tar.gz",
+    "prefix": "/opt/fleet-mysqltune",
+}
+BUILT = "/opt/fleet-mysqltune/tcmalloc-2.16/lib/libtcmalloc.so.4"
+
+
+def plan_from_source(*instances, libraries=(), name="tcmalloc", **changes):
+    wanted = desired(name)
+    wanted["allocator"]["source"] = {**SOURCE, **changes}
+    return plan(observed(*instances, libraries=libraries), wanted)
+
+
+def test_what_is_to_be_built_is_preferred_to_the_package_that_is_there():
+    result = plan_from_source(instance(), libraries=[library()])
+    [intent] = result["instances"]
+    assert (intent["library"], intent["build"], intent["predicted"]) == (BUILT, True, True)
+    assert (result["packages"], result["build"]) == ([], [{"allocator": "tcmalloc", **SOURCE}])
+
+
+def test_what_was_built_from_this_archive_is_taken_and_not_built_again():
+    mine = library(BUILT, package=None, source="ab" * 32)
+    result = plan_from_source(instance(), libraries=[library(), mine])
+    assert (result["instances"][0]["library"], result["build"]) == (BUILT, [])
+    done = instance(
+        allocator={**tuned()["allocator"], "configured": [BUILT], "mapped": [BUILT], "environ": BUILT}
+    )
+    done["allocator"]["bound"] = {"malloc": BUILT, "free": BUILT}
+    result = plan_from_source(done, libraries=[library(), mine])
+    assert (result["status"], result["build"]) == ("nothing", [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        library(BUILT, package=None, source="cd" * 32),
+        library(BUILT.replace("2.16", "2.10"), package=None, source="ab" * 32),
+        library(BUILT.replace("/opt/", "/srv/"), package=None, source="ab" * 32),
+        library(BUILT, "tcmalloc_minimal", package=None, source="ab" * 32),
+    ],
+)
+def test_what_was_built_from_another_archive_or_elsewhere_does_not_count(other):
+    assert plan_from_source(instance(), libraries=[other])["build"]
+
+
+def test_what_was_built_and_cannot_be_used_is_told_and_not_built_again():
+    loose = library(
+        BUILT, package=None, source="ab" * 32, usable=False, reason="unsafe_path", message="loose."
+    )
+    result = plan_from_source(instance(), libraries=[loose])
+    assert (result["status"], result["reason"], result["message"]) == ("failed", "unsafe_path", "loose.")
+
+
+def test_without_a_known_soname_the_link_is_predicted():
+    [intent] = plan_from_source(instance(), number=None)["instances"]
+    assert intent["library"] == BUILT.removesuffix(".4")
+
+
+def test_a_stopped_server_needs_no_build():
+    stopped = instance(pid=None, launcher={"kind": "stopped"})
+    assert plan_from_source(stopped)["build"] == []
+
+
 def test_files_that_are_right_under_an_old_process_need_only_a_restart():
     stale = instance(allocator={"configured": [TCMALLOC], "managed": True})
     intent = plan(observed(stale, libraries=[library()]), desired())["instances"][0]
@@ -153,6 +221,183 @@ def test_another_allocator_in_somebody_elses_file_is_refused_and_named():
     result = plan(observed(foreign, libraries=[library()]), desired())
     assert (result["status"], result["reason"]) == ("failed", "second_allocator")
     assert JEMALLOC in result["message"]
+
+
+def started_by_safe(one, **allocator):
+    launcher = {"kind": "mysqld_safe", "unit": None, "script": "/usr/bin/mysqld_safe", "init_script": None}
+    return {**one, "launcher": launcher, "allocator": {**one["allocator"], **allocator}}
+
+
+def in_file(library=TCMALLOC, ours=True):
+    return [{"file": "/etc/my.cnf", "library": library, "ours": ours}]
+
+
+def test_malloc_lib_is_a_delivery_for_mysqld_safe_alone():
+    server = started_by_safe(instance())
+    [intent] = plan(observed(server, libraries=[library()]), desired(delivery="malloc_lib"))["instances"]
+    assert (intent["action"], intent["method"]) == ("deliver", "malloc_lib")
+    result = plan(observed(instance(), libraries=[library()]), desired(delivery="malloc_lib"))
+    assert (result["status"], result["reason"]) == ("failed", "launcher_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("delivery", "malloc_libs", "managed", "action"),
+    [
+        ("auto", in_file(), True, "none"),
+        ("malloc_lib", in_file(), True, "none"),
+        ("mysqld_safe", in_file(), True, "deliver"),
+        ("malloc_lib", [], True, "deliver"),
+        ("malloc_lib", in_file(ours=False), False, "none"),
+        ("mysqld_safe", in_file(ours=False), False, "none"),
+    ],
+)
+def test_ours_is_delivered_again_where_another_method_is_insisted_on(delivery, malloc_libs, managed, action):
+    server = started_by_safe(tuned(), malloc_libs=malloc_libs, managed=managed)
+    [intent] = plan(observed(server, libraries=[library()]), desired(delivery=delivery))["instances"]
+    assert intent["action"] == action
+
+
+@pytest.mark.parametrize("name", ["tcmalloc", "system", "glibc"])
+def test_a_malloc_lib_of_another_allocator_is_refused_with_its_file(name):
+    server = started_by_safe(instance(), configured=[JEMALLOC], malloc_libs=in_file(JEMALLOC, ours=False))
+    result = plan(observed(server, libraries=[library()]), desired(name))
+    assert (result["status"], result["reason"]) == ("failed", "second_allocator")
+    assert "/etc/my.cnf sets malloc-lib=" in result["message"] and JEMALLOC in result["message"]
+
+
+def test_variables_are_refused_where_malloc_lib_has_to_carry_them():
+    wanted = desired("glibc", delivery="malloc_lib")
+    result = plan(observed(started_by_safe(instance())), wanted)
+    assert (result["status"], result["reason"]) == ("failed", "bad_value")
+    assert "MALLOC_ARENA_MAX" in result["message"]
+
+
+def test_system_takes_our_malloc_lib_away():
+    server = started_by_safe(tuned(), malloc_libs=in_file())
+    [intent] = plan(observed(server), desired("system", delivery="malloc_lib"))["instances"]
+    assert (intent["action"], intent["library"]) == ("deliver", None)
+
+
+CONF = {"MALLOC_CONF": "narenas:4"}
+
+
+def with_variables(configured, running, own=None, **changes):
+    one = tuned(**changes)
+    one["allocator"].update(
+        configured_variables=configured,
+        variables=running,
+        own_variables=configured if own is None else own,
+    )
+    return one
+
+
+def tune_with(environment, *instances, name="tcmalloc"):
+    wanted = desired(name)
+    wanted["allocator"]["environment"] = environment
+    return plan(observed(*instances, libraries=[library()]), wanted)
+
+
+@pytest.mark.parametrize(
+    ("one", "environment", "action", "why"),
+    [
+        (tuned(), CONF, "deliver", f"preload {TCMALLOC} and set MALLOC_CONF=narenas:4"),
+        (with_variables(CONF, CONF), CONF, "none", None),
+        (with_variables(CONF, {}), CONF, "restart", "the running process has another MALLOC_CONF"),
+        (with_variables(CONF, CONF), {}, "deliver", f"preload {TCMALLOC}"),
+        (
+            with_variables(CONF, CONF, own={}),
+            CONF,
+            "deliver",
+            f"preload {TCMALLOC} and set MALLOC_CONF=narenas:4",
+        ),
+        (with_variables(CONF, CONF, own={}), {}, "none", None),
+    ],
+)
+def test_the_variables_travel_with_the_allocator(one, environment, action, why):
+    [intent] = tune_with(environment, one)["instances"]
+    assert (intent["action"], intent["why"]) == (action, [why] if why else [])
+    assert intent["environment"] == environment
+
+
+def test_numbers_among_the_variables_are_texts():
+    [intent] = tune_with({"MALLOC_ARENA_MAX": 4}, instance(), name="glibc")["instances"]
+    assert intent["environment"] == {"MALLOC_ARENA_MAX": "4"}
+
+
+def test_glibc_is_the_systems_allocator_with_capped_arenas():
+    [intent] = plan(observed(instance()), desired("glibc"))["instances"]
+    assert (intent["library"], intent["environment"]) == (None, {"MALLOC_ARENA_MAX": "2"})
+    assert (intent["action"], intent["allocator"]) == ("deliver", "glibc")
+    assert intent["why"] == ["set MALLOC_ARENA_MAX=2"]
+    done = instance()
+    capped = {"MALLOC_ARENA_MAX": "2"}
+    done["allocator"].update(
+        managed=True, own_variables=capped, configured_variables=capped, variables=capped
+    )
+    assert plan(observed(done), desired("glibc"))["status"] == "nothing"
+    [intent] = plan(observed(done), desired("system"))["instances"]
+    assert (intent["action"], intent["why"]) == ("deliver", ["remove what is left of an earlier delivery"])
+
+
+def test_glibc_takes_the_place_of_a_preload():
+    [intent] = plan(observed(tuned()), desired("glibc"))["instances"]
+    assert intent["why"] == [f"remove the preload of {TCMALLOC} and set MALLOC_ARENA_MAX=2"]
+
+
+def test_glibc_is_refused_where_the_binary_is_linked_with_another():
+    result = plan(observed(instance(allocator={"linked": "libtcmalloc.so.4"})), desired("glibc"))
+    assert (result["status"], result["reason"]) == ("refused", "linked_allocator")
+
+
+def test_the_systems_allocator_takes_no_variables():
+    result = tune_with(CONF, instance(), name="system")
+    assert (result["status"], result["reason"]) == ("failed", "bad_value")
+    assert "Use glibc" in result["message"]
+
+
+def of_multi(number, kind="mysqld_safe", **changes):
+    launcher = {
+        "kind": kind,
+        "unit": "multi.service",
+        "script": "/usr/bin/mysqld_safe",
+        "init_script": None,
+    }
+    return {**instance(name=f"/srv/{number}", launcher=launcher), "pid": 100 + number, **changes}
+
+
+def test_servers_of_one_launcher_are_restarted_together():
+    other = {**tuned(), "name": "/srv/2", "launcher": of_multi(2)["launcher"]}
+    result = plan(observed(of_multi(1), other, libraries=[library()]), desired())
+    assert [(i["restart"], i["action"]) for i in result["instances"]] == [
+        (True, "deliver"),
+        (True, "restart"),
+    ]
+    assert result["instances"][1]["why"] == ["multi.service restarts it together with /srv/1"]
+
+
+def test_nothing_is_restarted_if_none_of_one_launcher_needs_it():
+    both = [
+        {**tuned(), "name": f"/srv/{number}", "launcher": of_multi(number)["launcher"]} for number in (1, 2)
+    ]
+    assert plan(observed(*both, libraries=[library()]), desired())["status"] == "nothing"
+
+
+def test_a_restart_that_would_start_a_stopped_server_is_refused():
+    stopped = of_multi(2, kind="stopped", pid=None)
+    result = plan(observed(of_multi(1), stopped, libraries=[library()]), desired())
+    assert (result["status"], result["reason"]) == ("failed", "launcher_mismatch")
+    assert "multi.service starts /srv/1 and /srv/2, which is stopped" in result["message"]
+
+
+def test_an_init_script_that_starts_the_daemon_is_served_through_its_generated_unit():
+    launcher = {"kind": "sysv", "unit": "mysql.service", "init_script": "/etc/init.d/mysql"}
+    [intent] = plan(observed(instance(launcher=launcher), libraries=[library()]), desired())["instances"]
+    assert (intent["method"], intent["unit"], intent["action"]) == ("systemd", "mysql.service", "deliver")
+    result = plan(observed(instance(launcher={**launcher, "unit": None}), libraries=[library()]), desired())
+    assert (
+        result["reason"] == "launcher_mismatch"
+        and "no systemd unit stands for the script" in result["message"]
+    )
 
 
 def test_a_stopped_server_stays_stopped():
@@ -246,7 +491,7 @@ def test_an_allocator_of_solaris_is_neither_offered_nor_taken_on_linux():
     result = plan(observed(instance()), desired("umem"))
     assert (result["status"], result["reason"]) == ("failed", "bad_value")
     offered = result["message"].partition("Use one of ")[2]
-    assert "'umem', which only Solaris has" in result["message"]
+    assert "'umem', which Linux does not have" in result["message"]
     assert "jemalloc" in offered and not any(name in offered for name in ("umem", "mtmalloc", "hoard"))
     assert "umem" in offered_on_solaris()
 
@@ -279,7 +524,7 @@ def test_a_live_lease_of_another_run_is_respected_and_our_own_is_not_in_the_way(
 
 @pytest.mark.parametrize(("kind", "words"), [("bare", "nothing would start it"), ("sysv", "init script")])
 def test_a_launcher_that_cannot_deliver_is_refused_with_instructions(kind, words):
-    result = plan(observed(instance(launcher={"kind": kind}), libraries=[library()]), desired())
+    result = plan(observed(instance(launcher={"kind": kind, "unit": None}), libraries=[library()]), desired())
     assert (result["status"], result["reason"]) == ("failed", "launcher_mismatch")
     assert words in result["message"]
 

@@ -137,7 +137,7 @@ def test_starts_of_before_do_not_count_against_the_limit_of_systemd() -> None:
     ],
 )
 def test_the_launcher_is_what_really_starts_the_server(launcher: Any, systemd: bool, expected: Any) -> None:
-    assert isinstance(launcher_of(instance(**launcher), systemd=systemd), expected)
+    assert isinstance(launcher_of([instance(**launcher)], systemd=systemd), expected)
 
 
 @pytest.mark.parametrize("launcher", [{"kind": "bare"}, {"kind": "mysqld_safe", "unit": "session-3.scope"}])
@@ -145,14 +145,14 @@ def test_a_server_that_nothing_would_start_again_is_refused(launcher: Any) -> No
     with pytest.raises(
         RestartError, match=r"nothing would start it again after a stop\. Run it from a systemd unit"
     ):
-        launcher_of(instance(**launcher), systemd=True)
+        launcher_of([instance(**launcher)], systemd=True)
 
 
 def script(tmp_path: Path, text: str) -> Script:
     path = tmp_path / "init"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
-    return Script(str(path), instance(kind="sysv"), systemd=False)
+    return Script(str(path), [instance(kind="sysv")], systemd=False)
 
 
 def wait_for(launcher: Launcher, phase: str) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.fleet.mysqltune.plugins.module_utils.servers import (
     identify,
     output_file,
     started_since,
+    strangers,
     tree,
 )
 
@@ -100,6 +101,21 @@ def test_two_servers_in_one_unit_are_told_apart_by_their_directories(proc: Proc)
     proc.add(10, cwd="/srv/a")
     proc.add(11, cwd="/srv/b")
     assert find(instance(datadir="/srv/a"), str(proc.root)) == Process(10, 100)
+
+
+def test_the_last_server_of_a_unit_is_not_taken_for_another_that_has_gone(proc: Proc) -> None:
+    proc.add(11, cwd="/srv/b", args=[EXE, "--datadir=/srv/b"])
+    assert find(instance(datadir="/srv/a"), str(proc.root)) is None
+
+
+def test_a_server_in_the_unit_that_nobody_named_is_a_stranger(proc: Proc) -> None:
+    proc.add(10, cwd="/srv/a")
+    proc.add(11, cwd="/srv/b")
+    proc.add(12, cwd="/srv/c", args=[EXE, "--help"])
+    proc.add(13, cwd="/srv/d", unit="another.service")
+    known = [instance(datadir="/srv/a")]
+    assert strangers("mariadb.service", known, str(proc.root)) == [11]
+    assert strangers("mariadb.service", [*known, instance(datadir="/srv/b")], str(proc.root)) == []
 
 
 def test_a_reused_pid_is_another_process(proc: Proc) -> None:

@@ -25,6 +25,8 @@ def test_a_plain_unit_preloads_nothing(host):
         "paths": [],
         "managed": False,
         "overridden_by": [],
+        "variables": {},
+        "own_variables": {},
     }
 
 
@@ -111,6 +113,8 @@ def test_a_later_drop_in_with_a_file_of_its_own_is_reported(host):
         "paths": ["/late.so"],
         "managed": True,
         "overridden_by": ["/etc/late.env"],
+        "variables": {},
+        "own_variables": {},
     }
 
 
@@ -150,3 +154,13 @@ def test_comments_that_swallow_a_line_depend_on_the_version_of_systemd(host):
     assert read(host).preload == []
     host.version = 254
     assert read(host).preload == ["/e.so"]
+
+
+def test_the_allocators_variables_of_a_unit_are_told_from_ours_and_from_secrets(host):
+    managed(host)
+    host.put("/etc/others.env", "MALLOC_CONF=narenas:4\nPASSWORD=secret\nTCMALLOC_RELEASE_RATE=1\n")
+    host.put("/etc/systemd/system/mariadb.service.d/a.conf", "[Service]\nEnvironmentFile=/etc/others.env\n")
+    host.put(se.environment_path("mariadb.service"), "LD_PRELOAD=/x.so\nMALLOC_CONF=narenas:8\n")
+    seen = se.configured_preload("mariadb", host.run, str(host.root))
+    assert seen["variables"] == {"MALLOC_CONF": "narenas:8", "TCMALLOC_RELEASE_RATE": "1"}
+    assert seen["own_variables"] == {"MALLOC_CONF": "narenas:8"}

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator
 
 import pytest
 from ansible_collections.fleet.mysqltune.plugins.module_utils import journal as j
-from ansible_collections.fleet.mysqltune.plugins.module_utils import lease, restart, transaction
+from ansible_collections.fleet.mysqltune.plugins.module_utils import lease, restart, serving, transaction
 from ansible_collections.fleet.mysqltune.plugins.module_utils.rollback import Undoing
 from ansible_collections.fleet.mysqltune.plugins.module_utils.runlog import load, recorded
 from ansible_collections.fleet.mysqltune.plugins.module_utils.transaction import Activation
-from fake_server import FakeServer
+from fake_server import FakeServer, one_script
 
 Make = Callable[[str], FakeServer]
 
@@ -301,3 +304,80 @@ def test_an_account_that_is_refused_only_after_the_restart_is_said(root: str, ma
     observed = server.observed(sql={"client": server.client, "reachable": True})
     said = activate(root, observed)["instances"][0]["message"]
     assert said == "it answers, but refuses our account, although it did not before the restart"
+
+
+def test_servers_of_one_launcher_are_restarted_together_and_once(
+    root: str, make: Make, tmp_path: Path
+) -> None:
+    first, second = make("a"), make("b")
+    launcher = one_script(tmp_path / "multi", first, second)
+    observed = [first.observed(launcher=launcher), second.observed(launcher=launcher)]
+    stage(root, fine=first)
+    result = activate(root, *observed)
+    assert [one["state"] for one in result["instances"]] == ["committed", "committed"]
+    assert (
+        [list(one.pids()) for one in (first, second)]
+        == [[one["new_pid"]] for one in result["instances"]]
+        != [[one["pid"]] for one in observed]
+    )
+
+
+@pytest.mark.parametrize("word", ["crash", "hang", "later"])
+def test_one_of_several_that_fails_puts_all_of_its_launcher_back(
+    root: str, make: Make, tmp_path: Path, word: str
+) -> None:
+    first, second = make("a"), make("b")
+    launcher = one_script(tmp_path / "multi", first, second)
+    observed = [first.observed(launcher=launcher), second.observed(launcher=launcher)]
+    stage(root, **{"fine": first, word: second})
+    result = activate(root, *observed, settle=2)
+    assert (result["state"], [one["state"] for one in result["instances"]]) == (
+        "restored",
+        ["restored", "restored"],
+    )
+    assert [len(one.pids()) for one in (first, second)] == [1, 1]
+    assert [one.settings.read_text() for one in (first, second)] == ["well\n", "well\n"]
+
+
+def test_a_sound_server_beside_a_broken_one_is_stopped_by_its_launcher_and_not_killed(
+    root: str, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make("a"), make("b")
+    launcher = one_script(tmp_path / "multi", first, second)
+    stage(root, fine=first, hang=second)
+    killed = []
+    monkeypatch.setattr(serving, "kill_tree", lambda instance: killed.append(instance.name))
+    monkeypatch.setattr(restart.Script, "kill", lambda _script: killed.append("all"))
+    activate(root, *(one.observed(launcher=launcher) for one in (first, second)))
+    assert killed == [str(second.datadir)]
+
+
+def test_undoing_a_run_restarts_all_that_one_launcher_starts(root: str, make: Make, tmp_path: Path) -> None:
+    first, second = make("a"), make("b")
+    launcher = one_script(tmp_path / "multi", first, second)
+    stage(root, fine=first)
+    activate(root, *(one.observed(launcher=launcher) for one in (first, second)))
+    observed = [one.observed(launcher=launcher) for one in (first, second)]
+    result = undo(root, *observed)
+    assert result["state"] == "restored"
+    before = [one["pid"] for one in observed]
+    assert not set(before) & {one["new_pid"] for one in result["instances"]}
+    assert [len(one.pids()) for one in (first, second)] == [1, 1]
+
+
+def test_a_server_without_the_variables_of_its_allocator_ends_on_the_old_bytes(root: str, make: Make) -> None:
+    server = make("a")
+    stage(root, fine=server)
+    result = activate(root, server.observed(environment={"MALLOC_ARENA_MAX": "2"}))
+    assert (result["state"], result["reason"]) == ("restored", "overridden")
+    assert "something sets another MALLOC_ARENA_MAX after us" in result["message"]
+    assert server.settings.read_text() == "well\n"
+
+
+def test_a_program_starts_although_somebody_just_asks_whether_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "program.lock"
+    asking, own = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    assert not transaction._taken(own, patience=0.05)
+    threading.Timer(0.1, os.close, [asking]).start()
+    assert transaction._taken(own, patience=20)

@@ -11,9 +11,9 @@ from typing import Dict, List, Optional, Tuple
 from ansible_collections.fleet.mysqltune.plugins.module_utils import journal as j
 from ansible_collections.fleet.mysqltune.plugins.module_utils import mysqld_safe as safe
 from ansible_collections.fleet.mysqltune.plugins.module_utils.runlog import runs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from safe_stage import SCRIPTS, fixture_text
+from safe_scripts import SCRIPTS, fixture_text
 
 Wanted = Tuple[str, Optional[bytes]]
 State = Optional[Tuple[bytes, int, Dict[str, bytes]]]
@@ -106,6 +106,7 @@ def test_undone_through_any_number_of_runs_is_as_before(
 
 
 @few
+@example(beginning={"one": (b"", 0o600)}, wanted=[("one", None), ("one", b"")], edits=[("one", None)])
 @given(beginning=beginnings, wanted=changes, edits=foreign_changes)
 def test_an_undo_never_destroys_what_somebody_else_wrote_since(
     beginning: Dict[str, Tuple[bytes, int]], wanted: List[Wanted], edits: List[Wanted]
